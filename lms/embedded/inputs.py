@@ -54,10 +54,6 @@ class Prompt:
         said = {str(pair.get("question", "")): str(pair.get("answer", "")).strip() for pair in pairs}
         self.sub_answers = {q: a for q, a in said.items() if a and fold(a).strip(" .") not in _NOTHING}
 
-    def says(self, output: str, words: str) -> bool:
-        """Whether the description of an output field contains these words."""
-        return any(words in line for line in self.system.splitlines() if f"`{output}` (" in line)
-
     @cached_property
     def _given(self) -> list[tuple[int, str, str]]:
         return [passage for name in _PASSAGES for passage in _numbered(self.inputs.get(name, []))]
@@ -93,10 +89,10 @@ class Prompt:
         worth: dict[Sentence, float] = {}
         for text in (self.question, *strings(self.inputs.get("queries", []))):
             for step in (step for step in (text, *plan(text).steps) if "#" not in step):
-                for sentence, score in zip(sentences, coverages(step, sentences), strict=True):
+                for sentence, score in coverages(step, sentences).items():
                     worth[sentence] = max(worth.get(sentence, 0.0), score)
             worth.update(dict.fromkeys(answer(text, sentences).support, 2.0))
-        floor = max(0.2, 0.6 * max(coverages(self.question, sentences), default=0.0))
+        floor = max(0.2, 0.6 * max(coverages(self.question, sentences).values(), default=0.0))
         best = sorted((s for s in worth if worth[s] > floor), key=lambda s: (-worth[s], s.source, s.order))[:most]
         return sorted(best, key=lambda s: (s.source, s.order))
 
@@ -121,7 +117,7 @@ def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[
     """The next queries: open questions, or settled ones again; then names in the best sentences with what they lack."""
     proposals = list(found.open or (fact.asked for fact in reversed(found.facts)))
     proposals += found.guesses
-    scores = dict(zip(sentences, coverages(question, sentences), strict=True))
+    scores = coverages(question, sentences)
     ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
     for sentence in (*found.support, *ranked):
         rest = uncovered(question, [sentence])

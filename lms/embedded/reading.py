@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
 
 from knowgap.lms.embedded.questions import LINK, Plan, fill, kind_asked, names_of, plan
-from knowgap.lms.embedded.span_head import Candidate, span_head
+from knowgap.lms.embedded.span_head import span_head
 from knowgap.lms.embedded.text import Sentence, dates, fold, mentions, name_words, plain_title, stems, value_of
 
 _MOST_PASSAGES = 6
@@ -28,13 +26,13 @@ class Found:
     probability: float
 
 
-def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
+def coverages(question: str, sentences: Sequence[Sentence]) -> dict[Sentence, float]:
     """How much of the question each sentence with its title covers, 0 to 1, by rarity of words."""
     counts = Counter(stem for sentence in sentences for stem in sentence.content)
     asked = sorted(set(stems(question)))
     weights = {stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in asked}
     whole = sum(weights.values()) or 1.0
-    return [sum(weight for stem, weight in weights.items() if stem in s.titled) / whole for s in sentences]
+    return {s: sum(weight for stem, weight in weights.items() if stem in s.titled) / whole for s in sentences}
 
 
 @lru_cache(maxsize=4_000)
@@ -43,10 +41,10 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
 
     The odds of a span are the mean of those of its start and its end against "not in this passage".
     """
-    passages, worth = dict[tuple[int, str], list[Sentence]](), coverages(question, sentences)
+    passages: dict[tuple[int, str], list[Sentence]] = {}
     for sentence in sentences:
         passages.setdefault(sentence.passage, []).append(sentence)
-    covered = dict(zip(sentences, worth, strict=True))
+    covered = coverages(question, sentences)
     chosen = sorted(passages.values(), key=lambda own: -max(covered[s] for s in own))[:_MOST_PASSAGES]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
     asked, kind = set(stems(question)), kind_asked(question)
@@ -54,34 +52,24 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
     for own, candidates in zip(chosen, span_head().candidates(question, given), strict=True):
         for each in candidates:
             if not set(stems(each.text)) <= asked:
-                place, said = _place(own, each), each.text.strip(' .,;:"“”')
-                odds = math.exp(each.margin / 2 + (_KIND_ODDS if _is_a(kind, said, sentences) else 0.0))
-                found = Found(_whole_date(question, said, place.text), place, odds)
+                said, place = each.text.strip(' .,;:"“”'), next((s for s in own if each.text in s.text), own[0])
+                weight = math.exp(each.margin / 2 + (_KIND_ODDS if _is_a(kind, said, sentences) else 0.0))
+                found = Found(_whole_date(question, said, place.text), place, weight)
                 groups.setdefault(name_words(found.text), []).append(found)
-    whole = 1.0 + sum(found.probability for places in groups.values() for found in places)
-    best = [
-        replace(
-            max(places, key=lambda found: found.probability),
-            probability=round(sum(found.probability for found in places) / whole, 6),
-        )
-        for places in groups.values()
-    ]
-    return sorted(best, key=lambda one: -one.probability)
-
-
-def _place(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence:
-    """The sentence of a passage in which a span begins; the first one for a span of the title."""
-    ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
-    return sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
+    odds = {name: sum(found.probability for found in places) for name, places in groups.items()}
+    whole = 1.0 + sum(odds.values())
+    best = {name: max(places, key=lambda found: found.probability) for name, places in groups.items()}
+    ranked = [replace(best[name], probability=round(own / whole, 6)) for name, own in odds.items()]
+    return sorted(ranked, key=lambda one: -one.probability)
 
 
 def _is_a(kind: str, text: str, sentences: Sequence[Sentence]) -> bool:
-    """Whether a text is the name of a thing of a kind: `Orne River`, `the river Orne`, or `Orne is a long river`."""
+    """Whether a text names a thing of a kind, as `Orne River` does, or `Orne` where `Orne is a long river` stands."""
     if not kind or not text[:1].isupper():
         return False
     one = rf"\b{re.escape(kind)}s?\b"
     told = rf"{re.escape(text)}\W? (?:(?:is|was|are|were) (?:an? |the )?(?:[\w-]+ ){{0,3}}?)?{one}"
-    return any(re.search(one, text, re.I) or re.search(told, s.text, re.I) for s in sentences)
+    return any(re.search(f"^{one}|{one}$", text, re.I) or re.search(told, s.text, re.I) for s in sentences)
 
 
 def _whole_date(question: str, text: str, sentence: str) -> str:
@@ -98,13 +86,11 @@ def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
     None if a code, a number or a year in the question is nowhere.
     """
     text = fold(" ".join(f"{s.title} {s.text}" for s in sentences))
+    if not all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(question))):
+        return frozenset()
     names = names_of(question, titles_in(question, sentences))
-    return frozenset(
-        s
-        for s in sentences
-        if all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(question)))
-        and (not names or any(mentions(s.words, n) or set(stems(n)) <= set(stems(s.title)) for n in names))
-    )
+    kept = (s for s in sentences if any(mentions(s.words, n) or set(stems(n)) <= set(stems(s.title)) for n in names))
+    return frozenset(kept if names else sentences)
 
 
 _SETTLED = 0.25  # the confidence from which a question counts as settled
