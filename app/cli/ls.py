@@ -40,25 +40,25 @@ def ls(
     from knowgap.programs import PROGRAMS, get_program
     from knowgap.retrieval.hub import CHECKPOINTS
 
-    lists: dict[str, dict[str, str]] = {
-        "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
-        "datasets": dict(DATASETS),
-        "metrics": {name: _first_line(metric) for name, metric in METRICS.items()},
-        "costs": dict(COSTS),
-        "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
-        "checkpoints": dict(CHECKPOINTS),
-        "tables": {name: read_table(name).title for name in shipped_tables()},
+    programs = {name: get_program(name) for name in PROGRAMS}
+    lists: dict[str, list[tuple[str, ...]]] = {
+        "programs": [(name, kind.calls, _first_line(kind)) for name, kind in programs.items()],
+        "datasets": [*DATASETS.items()],
+        "metrics": [(name, _first_line(metric)) for name, metric in METRICS.items()],
+        "costs": [*COSTS.items()],
+        "optimizers": [(name, optimizer.summary) for name, optimizer in OPTIMIZERS.items()],
+        "checkpoints": [*CHECKPOINTS.items()],
+        "tables": [(name, read_table(name).title) for name in shipped_tables()],
     }
-    if what in lists["programs"] or is_reference(what):
+    if what in programs or is_reference(what):
         _describe_program(what)
         return
     if what != "all" and what not in lists:
-        raise UnknownName.among("program or list", what, [*lists, *lists["programs"]])
-    for name, entries in lists.items():
+        raise UnknownName.among("program or list", what, [*lists, *programs])
+    for name, rows in lists.items():
         if what in (name, "all"):
-            calls = {each: get_program(each).calls for each in PROGRAMS} if name == "programs" else {}
-            rows = [[each, *([calls.get(each, "")] if calls else []), line] for each, line in entries.items()]
-            show_table(name, ["name", *(["LM calls a question"] if calls else []), "what it is"], rows)
+            columns = ["name", "LM calls a question", "what it is"] if name == "programs" else ["name", "what it is"]
+            show_table(name, columns, rows)
 
 
 def _first_line(documented: Any) -> str:

@@ -1,16 +1,22 @@
-"""Names from outside the package: `module:Name`."""
+"""Names from outside the package, `module:Name`, and artifacts of such programs: what is imported, and when."""
 
 from __future__ import annotations
 
 import linecache
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
 
 import dspy
 import pytest
 
 from knowgap import plugins
+from knowgap.compiling import load, save
 from knowgap.compiling.evaluation.metrics import get_metric, named_metrics
 from knowgap.compiling.evaluation.provenance import provenance_of
-from knowgap.errors import DataError, UnknownName, UsageError
+from knowgap.errors import ArtifactError, DataError, UnknownName, UsageError
 from knowgap.programs import get_program, program_reference
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
@@ -111,3 +117,57 @@ def test_code_without_a_file_is_told_apart_by_what_it_does():
     assert define("# the same in another cell\n\n" + IN_A_NOTEBOOK) == first
     changed = define(IN_A_NOTEBOOK.replace("ANSWER", "Bo"))
     assert {role for role in first if changed[role] != first[role]} == {"program", "module", "metric"}
+
+
+@pytest.fixture
+def artifact(folder: Path) -> Path:
+    """A saved `mine:Again`; its module is forgotten."""
+    place = save(get_program("mine:Again")(top_k=9), folder / "artifact", lm="test/scripted")
+    del sys.modules["mine"]
+    return place
+
+
+def opened(artifact: Path, **options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return load(artifact, **options)
+
+
+def test_an_artifact_alone_imports_no_module(artifact, folder):
+    (folder / "mine.py").write_text("raise SystemExit('it ran')\n")
+    with pytest.raises(ArtifactError, match=r"holds the program mine:Again.* as well: --program mine:Again:FOLDER"):
+        opened(artifact)
+    assert "mine" not in sys.modules
+
+
+def test_an_artifact_is_loaded_where_its_program_is_named_or_imported(artifact):
+    assert opened(artifact, expect="mine:Again").top_k == 9
+    assert opened(artifact).top_k == 9  # the module is imported now
+    assert opened(artifact, expect=get_program("mine:Again")).top_k == 9
+    with pytest.raises(ArtifactError, match="holds the program 'mine:Again', not 'rag'"):
+        opened(artifact, expect=RAG)
+
+
+@pytest.mark.parametrize("named", ["mine:half", "mine:Finder"])
+def test_an_artifact_makes_nothing_but_programs(named, artifact, folder):
+    config = (artifact / "config.json").read_text()
+    (artifact / "config.json").write_text(config.replace("mine:Again", named))
+    with pytest.raises(ArtifactError):
+        opened(artifact, expect=named)
+
+
+def test_another_version_of_the_module_is_warned_of(artifact, folder):
+    with (folder / "mine.py").open("a") as file:
+        file.write("# changed\n")
+    with pytest.warns(UserWarning, match="was compiled with another file of the program"):
+        load(artifact, expect="mine:Again")
+
+
+def test_a_class_of_the_script_that_runs_is_not_saved(folder):
+    script = (
+        folder / "mine.py"
+    ).read_text() + f"\nknowgap.save(Again(), {str(folder / 'artifact')!r}, lm='test/scripted')\n"
+    (folder / "script.py").write_text(script)
+    run = subprocess.run([sys.executable, str(folder / "script.py")], capture_output=True, text=True, check=False)
+    assert "Again could not be loaded again" in run.stderr
+    assert not (folder / "artifact").exists()
