@@ -186,7 +186,7 @@ def _described(step: str, sentences: Sequence[Sentence]) -> Found | None:
     names, asked, found = names_of(step, titles_in(step, sentences)), set(stems(step)), list[Found]()
     needed = {stem for name in names for stem in stems(name)} | {stem for stem in asked if re.search(r"\d", stem)}
     for first in sentences if described else ():
-        title = plain_title(first.title)
+        title = plain_title(first.title) if " / " not in first.title else ""  # no headings
         if first.order == 0 and title and set(stems(described[1])) <= first.content and not set(stems(title)) <= asked:
             about = [s for s in sentences if s.passage == first.passage or mentions(s.words, title)]
             told = frozenset[str]().union(*(s.titled for s in about))
