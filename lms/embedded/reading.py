@@ -183,9 +183,11 @@ def _described(step: str, sentences: Sequence[Sentence]) -> Found | None:
     numbers of the description and most of its words.
     """
     described = re.match(rf"Wh(?:o|at) is (?:[Tt]he|an?) (?:[a-z][\w-]* )*?([a-z][\w-]*) {LINK} ", step)
+    if described is None:
+        return None
     names, asked, found = names_of(step, titles_in(step, sentences)), set(stems(step)), list[Found]()
     needed = {stem for name in names for stem in stems(name)} | {stem for stem in asked if re.search(r"\d", stem)}
-    for first in sentences if described else ():
+    for first in sentences:
         title = plain_title(first.title) if " / " not in first.title else ""  # no headings
         if first.order == 0 and title and set(stems(described[1])) <= first.content and not set(stems(title)) <= asked:
             about = [s for s in sentences if s.passage == first.passage or mentions(s.words, title)]
