@@ -101,7 +101,7 @@ class Prompt:
         asked = [self.question, *self.sub_answers]
         asked += [text for name in ("asked", "searched") for text in strings(self.inputs.get(name, []))]
         asked += re.findall(r"^Search: (.+)$", str(self.inputs.get("trajectory", "")), re.M)
-        fresh = distinct(bridge(self.question, self.sentences, self.found), asked)
+        fresh = distinct(bridge(self.question, self.found), asked)
         rest = uncovered(self.question, self.sentences) or self.question.rstrip(" ?")
         return fresh[:most] or [f"{rest}: further facts"]
 
@@ -113,13 +113,11 @@ def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
     return " ".join(word for word in words if (own := stems(word)) and not set(own) & present)
 
 
-def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[str]:
-    """The next queries: open questions, or settled ones again; then names in the best sentences with what they lack."""
+def bridge(question: str, found: Answer) -> list[str]:
+    """The next queries: open questions, or settled ones again; then names beside an answer with what is not there."""
     proposals = list(found.open or (fact.asked for fact in reversed(found.facts)))
     proposals += found.guesses
-    scores = coverages(question, sentences)
-    ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
-    for sentence in (*found.support, *ranked):
+    for sentence in found.support:
         rest = uncovered(question, [sentence])
         for name in (*sentence.names, sentence.title):
             if name and not set(stems(name)) <= set(stems(question)):

@@ -25,11 +25,7 @@ _ALIKE = re.compile(
     rf" (?:that of )?(?:the )?\1 of (?:the )?(?:[a-z]+ )?({_KEY})",
     re.I,
 )
-_PAIR = re.compile(
-    rf"^(?:(?:out )?of|between|among) (?:the )?(?:(?:two )?[a-z]+ )?({_KEY}) and (?:the )?({_KEY}) ?[,:;-] *(.+?)\W*$",
-    re.I,
-)
-"""Two things in one question: `the author of A and the author of B` is `the authors of A and B`."""
+"""The same of two things: `the author of A and the author of B` is `the authors of A and B`."""
 _VERBS = "|".join(sorted(_AUXILIARY))
 _KIND = re.compile(
     rf"\b[Ww](?:hich|hat) (?!(?:{_VERBS})\b)(?:(?!(?:{_PARTICIPLE})\b)[\w-]+ )*?((?!(?:{_PARTICIPLE})\b)[a-z][a-z-]+)"
@@ -73,7 +69,7 @@ def fill(question: str, answers: dict[int, str]) -> str:
 def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
     """Plan a question, in which these titles are names; one without known syntax is a single step."""
     text, names = _hide(" ".join(question.split()), titles)
-    text = _PAIR.sub(r"\3, \1 or \2?", _ALIKE.sub(r"the \1s of \2 and \5\3 \4", text))
+    text = _ALIKE.sub(r"the \1s of \2 and \5\3 \4", text)
     polar = fold(text.split(" ", 1)[0]) in _AUXILIARY
     options, rest = _options(text, polar)
     polar = polar and " or ".join(options) not in text if options else polar

@@ -29,8 +29,7 @@ class Found:
 def coverages(question: str, sentences: Sequence[Sentence]) -> dict[Sentence, float]:
     """How much of the question each sentence with its title covers, 0 to 1, by rarity of words."""
     counts = Counter(stem for sentence in sentences for stem in sentence.content)
-    asked = sorted(set(stems(question)))
-    weights = {stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in asked}
+    weights = {stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in sorted(set(stems(question)))}
     whole = sum(weights.values()) or 1.0
     return {s: sum(weight for stem, weight in weights.items() if stem in s.titled) / whole for s in sentences}
 

@@ -66,11 +66,9 @@ def test_answers_take_the_place_of_their_numbers():
         ("Who was born first, Ann Lee or Tom Hill?", ("Ann Lee", "Tom Hill"), "When was Tom Hill born?", True),
         ("Which film has the director who died later, Blue Sea or Red Sand?", ("Blue Sea", "Red Sand"),
          "When did #2 die?", False),
-        ("Between Ann Lee and Tom Hill, who is younger?", ("Ann Lee", "Tom Hill"), "How old is Tom Hill?", False),
         ("Which album came out more recently, One or Two?", ("One", "Two"), "When was Two released?", False),
         ("Which band has the older lead singer, One or Two?", ("One", "Two"), "How old is #2?", True),
-        ("Of the films Blue Sea and Red Sand, which has the older director?", ("Blue Sea", "Red Sand"),
-         "How old is #2?", True),
+        ("Who is younger, Ann Lee or Tom Hill?", ("Ann Lee", "Tom Hill"), "How old is Tom Hill?", False),
         ("Was Ann Lee or Tom Hill born earlier?", ("Ann Lee", "Tom Hill"), "When was Tom Hill born?", True),
     ],
 )  # fmt: skip
