@@ -175,9 +175,8 @@ def _note(prompt: Prompt) -> str:
     if "answer" in prompt.outputs:
         return f"{_assessment(prompt)}\n{_explanation(prompt)}"
     lines = [line for line in str(prompt.inputs.get("best_note", "")).splitlines() if line.strip()]
-    old = read_statement("\n".join(lines))
-    added = [standalone(sentence) for sentence in prompt.useful([*prompt.passages, *old])]
-    return "\n".join(distinct((*lines, *added)))
+    found = prompt.useful([*prompt.passages, *read_statement("\n".join(lines))])
+    return "\n".join(distinct((*lines, *map(standalone, found))))
 
 
 def _better(prompt: Prompt) -> bool:

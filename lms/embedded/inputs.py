@@ -102,8 +102,7 @@ class Prompt:
         asked += [text for name in ("asked", "searched") for text in strings(self.inputs.get(name, []))]
         asked += re.findall(r"^Search: (.+)$", str(self.inputs.get("trajectory", "")), re.M)
         fresh = distinct(bridge(self.question, self.found), asked)
-        rest = uncovered(self.question, self.sentences) or self.question.rstrip(" ?")
-        return fresh[:most] or [f"{rest}: further facts"]
+        return fresh[:most] or [f"{self.question.rstrip(' ?')}: further facts"]
 
 
 def uncovered(question: str, sentences: Sequence[Sentence]) -> str:

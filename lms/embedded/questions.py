@@ -60,11 +60,6 @@ def kind_asked(question: str) -> str:
     return match[1] if match else ""
 
 
-def fill(question: str, answers: dict[int, str]) -> str:
-    """Replace references such as `#1` by the answers found so far."""
-    return re.sub(r"#(\d)", lambda match: answers.get(int(match[1]), match[0]), question)
-
-
 @lru_cache(maxsize=4_000)
 def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
     """Plan a question, in which these titles are names; one without known syntax is a single step."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from knowgap.lms.embedded.questions import LINK, Plan, fill, kind_asked, names_of, plan
+from knowgap.lms.embedded.questions import LINK, Plan, kind_asked, names_of, plan
 from knowgap.lms.embedded.span_head import span_head
 from knowgap.lms.embedded.text import Sentence, dates, fold, mentions, name_words, plain_title, stems, value_of
 
@@ -207,7 +207,7 @@ def _follow(planned: Plan, sentences: Sequence[Sentence]) -> dict[int, Fact]:
     facts: dict[int, Fact] = {}
     for n, step in enumerate(planned.steps, start=1):
         answers = {i: fact.found.text for i, fact in facts.items() if fact.found}
-        asked = fill(step, answers)
+        asked = re.sub(r"#(\d)", lambda match, known=answers: known.get(int(match[1]), match[0]), step)
         if not re.search(r"#\d", asked):  # no chain of facts leads back to where it was
             known = [planned.rest, *(answers.values() if planned.form == "value" else ())]
             facts[n] = Fact(asked, _ask(asked, sentences, " ".join(known)))
@@ -281,17 +281,16 @@ def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Yes, no or an option, by how much of the statement the sentences about each option cover."""
     wanted = set(stems(planned.rest)) - {stem for option in planned.options for stem in stems(option)}
     shares: list[float] = []
-    support: list[Sentence] = []
     facts: list[Fact] = []
     for thing in planned.options or ("",):
         about = [s for s in sentences if not thing or mentions((*s.words, *name_words(s.title)), thing)]
         best = sorted(about, key=lambda s: -len(s.content & wanted))[:1]
         covered = {stem for s in best for stem in s.content & wanted}
         shares.append(len(covered) / max(len(wanted), 1))
-        support += best
         facts.append(Fact(f"{thing} {planned.rest}".strip(), Found("yes", best[0], 1.0) if covered else None))
     if planned.form == "fit":
         text, sure = planned.options[shares.index(max(shares))], 0.5 * max(shares)
     else:
         text, sure = "yes" if min(shares) >= 0.5 else "no", max(min(shares), _SETTLED)
-    return Answer(text, sure if all(fact.settled for fact in facts) else 0.0, tuple(support), tuple(facts))
+    support = tuple(fact.found.sentence for fact in facts if fact.found)
+    return Answer(text, sure if all(fact.settled for fact in facts) else 0.0, support, tuple(facts))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowgap.lms.embedded.questions import fill, kind_asked, plan
+from knowgap.lms.embedded.questions import kind_asked, plan
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,6 @@ def test_a_name_inside_a_longer_word_begins_no_description():
     assert plan("What is the weight of a glob in the shared MIME-info database?").steps == (
         "What is the weight of a glob in the shared MIME-info database?",
     )
-
-
-def test_answers_take_the_place_of_their_numbers():
-    assert fill("Did #1 know #2?", {1: "Ann Lee"}) == "Did Ann Lee know #2?"
 
 
 @pytest.mark.parametrize(
