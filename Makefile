@@ -47,7 +47,7 @@ $(VENV)/.created:
 $(VENV)/.core: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "installing knowgap and what it needs (once; a few minutes)"
 	$(INSTALL) torch
-	$(INSTALL) --editable . --config-settings editable_mode=strict
+	$(INSTALL) --editable '.[documents,serve]' --config-settings editable_mode=strict
 	@rm -f $(VENV)/.files-*; touch $(NAMES) $@
 
 $(NAMES): $(VENV)/.core

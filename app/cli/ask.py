@@ -128,7 +128,7 @@ def _notes_on(prediction: Any, cited: CitedAnswer) -> Iterator[str]:
     if prediction.guess and prediction.guess == cited.text:
         lacking = f"; missing: {prediction.missing}" if prediction.missing else ""
         yield f"this is a guess: your documents do not say this{lacking}"
-    yield from (f"nearest: {source}" for source in cited.nearest)
+    yield from dict.fromkeys(f"nearest: {source}" for source in cited.nearest)
     yield from (f"{source}: {shorten(source.sentence)}" for source in cited.sources if source.sentence)
     unsupported = [citation for citation in cited.citations if not citation.supported]
     if absent := dict.fromkeys(word for citation in unsupported for word in citation.absent):

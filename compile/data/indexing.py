@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,9 @@ from knowgap.retrieval.index.engines import engine_class, open_index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress, no_progress
 
+_LOG = logging.getLogger("knowgap")
 _AT_ONCE = 512  # passages
+_NAMED = 3  # files that a warning names
 
 
 def build_index(
@@ -50,7 +53,8 @@ def build_index(
         passage_tokens: the most tokens of a passage, which never has more than the encoder reads. A longer text is
             split.
         overwrite: replace another index in the folder.
-        reading: filled with what was read, left out, unreadable and split, and with what has changed.
+        reading: filled with what was read, left out, unreadable and split, and with what has changed; without one, a
+            warning names the files that could not be read.
         progress: called now and then.
         **options: arguments of the engine's `build`.
 
@@ -69,7 +73,7 @@ def build_index(
     if not isinstance(source, (str, Path)):
         passages, kind = source.corpus if isinstance(source, Dataset) else source, engine_class(engine or NEW_INDEX)
         return kind.build(passages, folder, overwrite=overwrite, progress=progress, **options)
-    source, reading = Path(source), Reading() if reading is None else reading
+    source, told, reading = Path(source), reading is not None, Reading() if reading is None else reading
     with lock_index(folder):
         old = None if overwrite else Sources.of_index(folder)
         made_with = old.settings() if old is not None else {}
@@ -107,6 +111,10 @@ def build_index(
             beside.move_to(folder)
         finally:
             beside.path.unlink(missing_ok=True)
+    if reading.problems and not told:
+        lines = [f"{name}: {problem}" for name, problem in reading.problems.items()]
+        more = f"; and {len(lines) - _NAMED:,} more" if len(lines) > _NAMED else ""
+        _LOG.warning("%s: not read, so that no answer comes from them: %s%s", source, "; ".join(lines[:_NAMED]), more)
     return index
 
 

@@ -138,7 +138,9 @@ class Answer:
 
 
 def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
-    """Answer a question from sentences."""
+    """Answer a question from sentences; one that asks the question itself does not answer it."""
+    asked = set(stems(question))
+    sentences = [s for s in sentences if not s.text.endswith("?") or len(s.content - asked) > 1]
     planned = plan(question, titles_in(question, sentences))
     if planned.form == "value":
         return _value(question, planned, sentences)

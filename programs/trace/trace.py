@@ -262,6 +262,5 @@ def _told(steps: list[s.Step], trace: Trace) -> Round:
                 pass
     hits = [name for _, found in searched for name in found]
     found = [name for name in hits if name in taken] or [name for _, some in searched for name in some[:3]]
-    return Round(
-        [query for query, _ in searched], [trace.title(name) for name in dict.fromkeys(found)][:_FOUND], missing
-    )
+    titles = dict.fromkeys(trace.title(name) for name in found)
+    return Round([query for query, _ in searched], [*titles][:_FOUND], missing)

@@ -172,6 +172,13 @@ def test_what_is_told_of_something_else_is_no_answer(question, expected):
         assert normalize_answer(found.text) == normalize_answer(expected)
 
 
+def test_a_heading_that_asks_the_question_is_not_its_answer():
+    sentences = read_all({"FAQ": "2.13. Does Acme support PTP?\n\nNo, PTP is not supported by Acme."})
+    assert [s.text for s in answer("Does Acme support PTP?", sentences).support] == [
+        "No, PTP is not supported by Acme."
+    ]
+
+
 def test_a_passage_that_names_where_a_question_begins_does_not_settle_its_last_fact():
     film, port = (
         "Blue Sea is a film directed by Ilse Morn.",
