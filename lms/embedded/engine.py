@@ -147,8 +147,11 @@ def _reasoning(prompt: Prompt) -> str:
 
 
 def _statements(prompt: Prompt) -> list[dict[str, Any]]:
-    """The useful sentences with their passages."""
-    return [{"statement": standalone(s), "sources": [s.source]} for s in prompt.useful(prompt.passages)]
+    """The useful sentences, or those that the answer rests on, each once with the passages that contain it."""
+    said: dict[str, dict[int, None]] = {}
+    for sentence in prompt.found.support if "answer" in prompt.outputs else prompt.useful(prompt.passages):
+        said.setdefault(standalone(sentence), {})[sentence.source] = None
+    return [{"statement": text, "sources": list(sources)} for text, sources in said.items()]
 
 
 def _excerpts(prompt: Prompt) -> list[str]:
@@ -175,8 +178,9 @@ def _note(prompt: Prompt) -> str:
     if "answer" in prompt.outputs:
         return f"{_assessment(prompt)}\n{_explanation(prompt)}"
     lines = [line for line in str(prompt.inputs.get("best_note", "")).splitlines() if line.strip()]
-    found = prompt.useful([*prompt.passages, *read_statement("\n".join(lines))])
-    return "\n".join(distinct((*lines, *map(standalone, found))))
+    old = read_statement("\n".join(lines))
+    added = [standalone(sentence) for sentence in prompt.useful([*prompt.passages, *old])]
+    return "\n".join(distinct((*lines, *added)))
 
 
 def _better(prompt: Prompt) -> bool:
@@ -196,14 +200,19 @@ def _queries(prompt: Prompt) -> list[str]:
 
 
 def _questions(prompt: Prompt) -> list[str]:
-    """Two questions on what a note lacks, or a question's simple sub-questions, if all can be asked at once."""
+    """Two questions on what a note lacks, or a question's simple sub-questions, with `#1` if the prompt allows it."""
     if "note" in {*prompt.inputs, *prompt.outputs}:
-        return prompt.queries(2)
-    steps = plan(prompt.question).steps
+        return (
+            []
+            if prompt.found.settled and prompt.says("questions", "empty if nothing is missing")
+            else prompt.queries(2)
+        )
+    steps = list(plan(prompt.question).steps)
     alone = [step for step in steps if "#" not in step]
-    if re.search(r"`questions` \(.*in order", prompt.system):  # those that are left are asked with the question itself
+    if prompt.says("questions", "in order"):  # the steps without references; the question itself is asked after them
         return alone if len(steps) > 1 else []
-    return alone[:4] if len(alone) == len(steps) > 1 else [prompt.question]
+    whole = len(alone) == len(steps) or prompt.says("questions", "#1")
+    return steps[:4] if whole and len(steps) > 1 else [prompt.question]
 
 
 def _steps(prompt: Prompt) -> list[str]:
@@ -247,12 +256,12 @@ def _relevant_ids(prompt: Prompt) -> list[int]:
 
     Beside steps or a verdict on support, only those that state a settled fact.
     """
+    order = [sentence.source for sentence in prompt.found.support]
     if {"steps", "supported"} & prompt.outputs.keys():
         stated = [fact.found.sentence.source for fact in prompt.found.facts if fact.found and fact.settled]
         return [ident for ident in dict.fromkeys(stated) if ident in prompt.ids]
     chosen = [ident for ident, useful in _assessed(prompt).items() if useful]
-    first = [sentence.source for sentence in prompt.found.support if sentence.source in chosen]
-    return list(dict.fromkeys([*first, *chosen]))
+    return sorted(chosen, key=[*order, *chosen].index)
 
 
 _FIELDS: dict[str, tuple[Any, ...]] = {

@@ -12,8 +12,8 @@ from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.questions import plan
-from knowgap.lms.embedded.reading import Answer, answer, coverages
-from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal, plain_title, stems
+from knowgap.lms.embedded.reading import Answer, answer, bridge, coverages, uncovered
+from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal
 from knowgap.retrieval.words import split_sentences
 
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
@@ -54,6 +54,10 @@ class Prompt:
         said = {str(pair.get("question", "")): str(pair.get("answer", "")).strip() for pair in pairs}
         self.sub_answers = {q: a for q, a in said.items() if a and fold(a).strip(" .") not in _NOTHING}
 
+    def says(self, output: str, words: str) -> bool:
+        """Whether the description of an output field contains these words."""
+        return any(words in line for line in self.system.splitlines() if f"`{output}` (" in line)
+
     @cached_property
     def _given(self) -> list[tuple[int, str, str]]:
         return [passage for name in _PASSAGES for passage in _numbered(self.inputs.get(name, []))]
@@ -89,10 +93,10 @@ class Prompt:
         worth: dict[Sentence, float] = {}
         for text in (self.question, *strings(self.inputs.get("queries", []))):
             for step in (step for step in (text, *plan(text).steps) if "#" not in step):
-                for sentence, score in coverages(step, sentences).items():
+                for sentence, score in zip(sentences, coverages(step, sentences), strict=True):
                     worth[sentence] = max(worth.get(sentence, 0.0), score)
             worth.update(dict.fromkeys(answer(text, sentences).support, 2.0))
-        floor = max(0.2, 0.6 * max(coverages(self.question, sentences).values(), default=0.0))
+        floor = max(0.2, 0.6 * max(coverages(self.question, sentences), default=0.0))
         best = sorted((s for s in worth if worth[s] > floor), key=lambda s: (-worth[s], s.source, s.order))[:most]
         return sorted(best, key=lambda s: (s.source, s.order))
 
@@ -101,27 +105,9 @@ class Prompt:
         asked = [self.question, *self.sub_answers]
         asked += [text for name in ("asked", "searched") for text in strings(self.inputs.get(name, []))]
         asked += re.findall(r"^Search: (.+)$", str(self.inputs.get("trajectory", "")), re.M)
-        fresh = distinct(bridge(self.question, self.found), asked)
-        return fresh[:most] or [f"{self.question.rstrip(' ?')}: further facts"]
-
-
-def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
-    """The content words of a question that no sentence has, as the question writes them."""
-    present = frozenset[str]().union(*(s.titled for s in sentences))
-    words = re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", question)
-    return " ".join(word for word in words if (own := stems(word)) and not set(own) & present)
-
-
-def bridge(question: str, found: Answer) -> list[str]:
-    """The next queries: open questions, or settled ones again; then names beside an answer with what is not there."""
-    proposals = list(found.open or (fact.asked for fact in reversed(found.facts)))
-    proposals += found.guesses
-    for sentence in found.support:
-        rest = uncovered(question, [sentence])
-        for name in (*sentence.names, sentence.title):
-            if name and not set(stems(name)) <= set(stems(question)):
-                proposals.append(f"{name} {rest}".strip())
-    return list(dict.fromkeys(proposals))
+        fresh = distinct(bridge(self.question, self.sentences, self.found), asked)
+        rest = uncovered(self.question, self.sentences) or self.question.rstrip(" ?")
+        return fresh[:most] or [f"{rest}: further facts"]
 
 
 def read_prompt(system: str, user: str) -> Prompt:
@@ -247,7 +233,7 @@ def standalone(sentence: Sentence) -> str:
 
     A title in lower case is no name, but that of a file.
     """
-    title = plain_title(sentence.title)
+    title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
     if not title or title.islower() or set(name_words(title)) <= set(sentence.words):
         return sentence.text
     if lead := _PRONOUN.match(sentence.text):

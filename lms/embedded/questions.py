@@ -10,22 +10,37 @@ from itertools import pairwise
 from knowgap.lms.embedded.text import analyse, fold, stems
 from knowgap.retrieval.words import FUNCTION_WORDS, words
 
-_AUXILIARY = frozenset(words("is was does did has had can could would will should am are were do have"))
+_SINGULAR = {"are": "is", "were": "was", "do": "does", "have": "has"}
+_AUXILIARY = frozenset(words("is was does did has had can could would will should am")) | _SINGULAR.keys()
 _EARLY = frozenset(words("first earlier earliest older oldest sooner before"))
 _LATE = frozenset(words("later latest younger youngest recent recently newer last after"))
 _AGE = frozenset(words("older oldest younger youngest"))
-_PERSON = re.compile(r"(?:(?<!riv)(?<!numb)er|or|ist|ess|ian|man|person|wife|husband|spouse|son|child|star)s?$")
+_PERSON = re.compile(
+    r"(?:(?<!riv)(?<!numb)(?<!tow)(?<!cent)(?<!pap)er|[chst]or|ist|ess|ian|man|person|\b(?:wife|husband|spouse|son|child"
+    r"|uncle|aunt|parent|star))s?$"
+)
 PLACED = "(?:to|from|in|into|on|at|for|with|through|of|by)"
 _PARTICIPLE = "[a-z]+ed|born|made|built|held|won|written|sung|led|known|set|shot|drawn|begun|seen|found"
-_RELATIVE = ("that", "who", "which", "whose", "where")
-LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a-z]+ing)(?: {PLACED})?)"
-_KEY = r"(?:Qx\d+q|#\d)"  # a name that is hidden, or an earlier answer
-_ALIKE = re.compile(
-    rf"(?:the )?([a-z]+) of (?:the )?(?:[a-z]+ )?({_KEY})((?: [a-z]+){{0,4}}?),? (and|than|with|as|before|after)"
-    rf" (?:that of )?(?:the )?\1 of (?:the )?(?:[a-z]+ )?({_KEY})",
-    re.I,
+_VERB = (
+    "(?!its |his )[a-z]+(?:ed|[a-z]s)|made|built|held|won|wrote|sang|led|set|shot|drew|met|left|taught|bore|ran|began"
 )
-"""The same of two things: `the author of A and the author of B` is `the authors of A and B`."""
+_CLASSES = frozenset(words("film movie song single album book novel magazine series game play show band group company"))
+_RELATIVE = ("that", "who", "which", "whose", "where")
+_LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a-z]+ing)(?: {PLACED})?)"
+_KEY = r"(?:Qx\d+q|#\d)"  # a name that is hidden, or an earlier answer
+_PAIR = rf"(?:the )?(?:(?:two )?[a-z]+ )?({_KEY}),? (?:and|or|with|versus),? (?:the )?(?:[a-z]+ )?({_KEY})"
+_PLAINER = (
+    (rf"\b(?:an?|the) (?:[a-z-]+ ){{1,2}}(?:called|named|titled) ({_KEY})", r"\1"),
+    (r"\bwhoever\b", "the person who"),
+    (rf"\b(?:that|the one) of ({_KEY})", r"\1"),
+    (
+        rf"(?:the )?([a-z]+) of (?:the )?(?:[a-z]+ )?({_KEY})((?: [a-z]+){{0,4}}?),? (and|than|with|as|before|after)"
+        rf" (?:that of )?(?:the )?\1 of (?:the )?(?:[a-z]+ )?({_KEY})",
+        r"the \1s of \2 and \5\3 \4",
+    ),
+    (rf"^(?:(?:out )?of|between|among|compare|comparing)? ?{_PAIR} ?[,:;-] *(.+?)\W*$", r"\3, \1 or \2?"),
+)
+"""Ways to speak of one or two things, and the plainer one that each becomes: `the authors of A and B`, `…, A or B`."""
 _VERBS = "|".join(sorted(_AUXILIARY))
 _KIND = re.compile(
     rf"\b[Ww](?:hich|hat) (?!(?:{_VERBS})\b)(?:(?!(?:{_PARTICIPLE})\b)[\w-]+ )*?((?!(?:{_PARTICIPLE})\b)[a-z][a-z-]+)"
@@ -60,11 +75,17 @@ def kind_asked(question: str) -> str:
     return match[1] if match else ""
 
 
+def fill(question: str, answers: dict[int, str]) -> str:
+    """Replace references such as `#1` by the answers found so far."""
+    return re.sub(r"#(\d)", lambda match: answers.get(int(match[1]), match[0]), question)
+
+
 @lru_cache(maxsize=4_000)
 def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
     """Plan a question, in which these titles are names; one without known syntax is a single step."""
     text, names = _hide(" ".join(question.split()), titles)
-    text = _ALIKE.sub(r"the \1s of \2 and \5\3 \4", text)
+    for pattern, plainer in _PLAINER:
+        text = re.sub(pattern, plainer, text, flags=re.I)
     polar = fold(text.split(" ", 1)[0]) in _AUXILIARY
     options, rest = _options(text, polar)
     polar = polar and " or ".join(options) not in text if options else polar
@@ -102,9 +123,17 @@ def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
             hide(*match.span())
     while match := re.search(r"[\"“]([^\"“”]+)[\"”]", text):
         hide(*match.span())
+    spans: list[tuple[int, int]] = []
     for name in analyse(text).names:
-        if not name.startswith("Qx") and (at := text.find(name)) >= 0:
-            hide(at, at + len(name))
+        at = text.find(name, spans[-1][1] if spans else 0)
+        joined = spans and re.fullmatch(" (?:for|to) (?:the )?", text[spans[-1][1] : at])  # Farewell to Arms
+        if joined and not text.endswith("from ", 0, spans[-1][0]):
+            spans[-1] = (spans[-1][0], at + len(name))
+        elif at >= 0:
+            spans.append((at, at + len(name)))
+    for start, end in reversed(spans):
+        if not text.startswith("Qx", start):
+            hide(start, end)
     return text, names
 
 
@@ -112,24 +141,29 @@ def _options(text: str, polar: bool) -> tuple[tuple[str, ...], str]:
     """The two things that a question compares, and the question without them."""
     body = text.rstrip(" ?.!")
     if not polar and (match := re.match(r"(.{8,}?)[,:;] (.{1,90}?),? or (.{1,90})$", body)):
-        return (match[2].strip(' "“”'), match[3].strip(' "“”')), match[1]
-    names = [(name, at) for name in analyse(body).names if (at := body.find(name)) > 0]
+        return (_bare(match[2]), _bare(match[3])), match[1]
+    asked = analyse(body)
+    names = [(name, at) for name in asked.names if (at := body.find(name)) > 0]
     joints = {"and", "or"} if polar else {"or"}
     for (one, start), (other, end) in pairwise(names):
         between = set(re.findall(r"\w+|\S", body[start + len(one) : end].lower()))
         if between & joints and between <= {*joints, ",", "the", "both"}:
-            return (one, other), f"{body[:start]}|{body[end + len(other) :]}"
-    if polar and len(names) > 1 and re.search(r"\b(?:as|than)\b", body):
+            return (_bare(one), _bare(other)), f"{body[:start]}|{body[end + len(other) :]}"
+    if polar and len(names) > 1 and {"as", "than"} & set(asked.words):
         one, other = names[0][0], names[-1][0]
         return (one, other), body.replace(one, "|", 1).replace(other, "", 1)
     return (), text
+
+
+def _bare(option: str) -> str:
+    return re.sub(r"^(?:both|the|either) |['’]s$", "", option.strip(' ,"“”'), flags=re.I)
 
 
 def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> Plan:
     """Plan a comparison: ask for the compared property of each option, or of the part that the question names."""
     said = [fold(word) for word in re.findall(r"[^\W_]+(?:-[^\W_]+)*", rest)]
     measures = [word for word in said if word in _EARLY | _LATE]
-    same = re.search(r"\|.*\bthe same ([a-z]+)", rest) if polar else None
+    same = re.search(rf"\|(?:\W|both\b|all\b)*(.*?)({PLACED})? ?\bthe same ([a-z]+)", rest) if polar else None
     if not measures and not same:
         return Plan("both" if polar else "fit", (text,), polar, rest, options)
     owned = _owned(rest)
@@ -138,11 +172,15 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
     verb = f" {acts[-1]}" if acts else ""
     for name in ("#1", "#2") if owned else options:
         if same:
-            steps.append(f"What is the {same[1]} of {name}?")
+            does, way, noun = same.groups()
+            if owned or (does.strip() in ("have", "") and way in (None, "of")):
+                steps.append(f"What is the {noun} of {name}?")
+            else:
+                asked = " ".join([way or "", "which", noun, _SINGULAR.get(said[0], said[0]), name, does]).split()
+                steps.append(" ".join([asked[0].capitalize(), *asked[1:]]) + "?")
         else:
-            verb = verb or (" released" if "out" in said else " born")
-            when = f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?"
-            steps.append(f"How old is {name}?" if set(measures) & _AGE else when)
+            verb = " born" if set(measures) & _AGE else verb or (" released" if "out" in said else " born")
+            steps.append(f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?")
     least = bool(same) or bool(set(measures) & _EARLY)
     return Plan("same" if same else "order", tuple(steps), polar, rest, options, least)
 
@@ -186,17 +224,24 @@ def _described(text: str) -> tuple[int, int, str] | None:
     waits = text.startswith("The ") or (
         asks is not None and fold(asks[1].strip()) not in ("what", "who", "whom", "which", "whose")
     )
-    tail = len(text.rstrip(" ?.!"))  # where the verb of the question itself begins, if it ends in one
+    tail = last = len(text.rstrip(" ?.!"))  # where the verb of the question itself begins, if it ends in one
     if does and (
         match := re.search(rf"(?: have(?: its| his| her| their| an?)?)? [a-z-]+(?: (?:{PLACED}|out|up))?\W*$", text)
     ):
-        tail = match.start()
+        tail = last = match.start()
+    elif waits and (match := re.search(rf"(?: (?:{_PARTICIPLE}))?(?: {PLACED})?\W*$", text)):
+        last = match.start()
     for start, end in anchors:
-        match = _OWNED.match(text, end, tail)
+        match = _OWNED.match(text, end, last)
         if match and stems(match[1]):
             return start, match.end(), f"{_who(match[1])} is the {match[1]} of {text[start:end]}?"
+        lead = re.search(r"\b(?:the|an?) ((?:[a-z-]+ ){1,3})$", text[:start])  # the town Ann Lee lived in
+        verb = re.match(rf" (?:(?:is|was|has|had) )?(?:{_PARTICIPLE}|{_VERB})(?: {PLACED}\b)?", text[end:last])
+        if lead and verb and not set(lead[1].split()) & FUNCTION_WORDS and lead[1].split()[-1] not in _CLASSES:
+            told = f"{lead[1]}that {text[start : end + verb.end()]}"
+            return lead.start(), end + verb.end(), f"{_who(lead[1].strip())} is the {told}?"
     found = None
-    for match in re.finditer(rf"\b(?:[Tt]he|an?) ((?:(?!the |an? )[a-z][\w-]* ){{1,4}}?)({LINK}) ", text):
+    for match in re.finditer(rf"\b(?:[Tt]he|an?) ((?:(?!the |an? )[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
         later = [end for at, end in anchors if at >= match.end()]
         end = (min(later) if match[2] == "of" else max(later)) if later else 0
         asks_here = re.search(rf"\b(?:what\b|{PLACED} (?:who\W*$|which (?!the |an? )[a-z]))", text[match.start() : end])
@@ -207,14 +252,15 @@ def _described(text: str) -> tuple[int, int, str] | None:
         return None
     match, end = found
     if match[2] == "of" and not waits:
-        after = re.match(r" ([a-z][\w-]*)", text[end:tail])
+        after = re.match(r" ([a-z][\w-]*)", text[end:last])
         if after and stems(after[1]) and not re.fullmatch(_PARTICIPLE, after[1]):
             return None  # the crew of the Apollo mission
     if match[2] != "of":
         owner = re.match(r"(?:the |an? |[A-Z#])", text[match.end() :]) is not None  # the city where X was born
-        if does or not waits or (owner and match[2] in _RELATIVE):
+        within = re.search(r"\b(?:that|which|where|who|whose) $", text[: match.start()])  # a clause whose verb follows
+        if (does or not waits) and not within:
             end = tail
-    told = text[match.start() : end].strip()
-    if place := re.fullmatch("the (country|nation|state|county|city|continent) of (.+)", told):
-        return match.start(), end, f"In which {place[1]} is {place[2]}?"
-    return match.start(), end, f"{_who(match[1].strip())} is {told}?"
+        elif owner and match[2] in _RELATIVE:
+            told = text[end:last].strip()
+            end = last if told and told not in _AUXILIARY else tail
+    return match.start(), end, f"{_who(match[1].strip())} is {text[match.start() : end].strip()}?"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
 
-from knowgap.lms.embedded.questions import LINK, Plan, kind_asked, names_of, plan
-from knowgap.lms.embedded.span_head import span_head
-from knowgap.lms.embedded.text import Sentence, dates, fold, mentions, name_words, plain_title, stems, value_of
+from knowgap.lms.embedded.questions import Plan, fill, kind_asked, names_of, plan
+from knowgap.lms.embedded.span_head import Candidate, span_head
+from knowgap.lms.embedded.text import Sentence, dates, fold, mentions, name_words, stems, value_of
 
 _MOST_PASSAGES = 6
 _KIND_ODDS = 8.0  # what a name's log-odds gain where it is known to be of the kind that is asked for
@@ -26,12 +28,13 @@ class Found:
     probability: float
 
 
-def coverages(question: str, sentences: Sequence[Sentence]) -> dict[Sentence, float]:
+def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
     """How much of the question each sentence with its title covers, 0 to 1, by rarity of words."""
     counts = Counter(stem for sentence in sentences for stem in sentence.content)
-    weights = {stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in sorted(set(stems(question)))}
+    asked = sorted(set(stems(question)))
+    weights = {stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in asked}
     whole = sum(weights.values()) or 1.0
-    return {s: sum(weight for stem, weight in weights.items() if stem in s.titled) / whole for s in sentences}
+    return [sum(weight for stem, weight in weights.items() if stem in s.titled) / whole for s in sentences]
 
 
 @lru_cache(maxsize=4_000)
@@ -40,35 +43,48 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
 
     The odds of a span are the mean of those of its start and its end against "not in this passage".
     """
-    passages: dict[tuple[int, str], list[Sentence]] = {}
-    for sentence in sentences:
-        passages.setdefault(sentence.passage, []).append(sentence)
-    covered = coverages(question, sentences)
-    chosen = sorted(passages.values(), key=lambda own: -max(covered[s] for s in own))[:_MOST_PASSAGES]
+    passages: dict[tuple[int, str], list[tuple[float, Sentence]]] = {}
+    for score, sentence in zip(coverages(question, sentences), sentences, strict=True):
+        passages.setdefault((sentence.source, sentence.title), []).append((score, sentence))
+    nearest = sorted(passages.values(), key=lambda own: -max(score for score, _ in own))[:_MOST_PASSAGES]
+    chosen = [[sentence for _, sentence in own] for own in nearest]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
     asked, kind = set(stems(question)), kind_asked(question)
     groups: dict[tuple[str, ...], list[Found]] = {}  # the places of the same answer
     for own, candidates in zip(chosen, span_head().candidates(question, given), strict=True):
         for each in candidates:
             if not set(stems(each.text)) <= asked:
-                said, place = each.text.strip(' .,;:"“”'), next((s for s in own if each.text in s.text), own[0])
-                weight = math.exp(each.margin / 2 + (_KIND_ODDS if _is_a(kind, said, sentences) else 0.0))
-                found = Found(_whole_date(question, said, place.text), place, weight)
+                place, said = _place(own, each), each.text.strip(' .,;:"“”')
+                odds = math.exp(each.margin / 2 + (_KIND_ODDS if _is_a(kind, said, sentences) else 0.0))
+                found = Found(_whole_date(question, said, place.text), place, odds)
                 groups.setdefault(name_words(found.text), []).append(found)
-    odds = {name: sum(found.probability for found in places) for name, places in groups.items()}
-    whole = 1.0 + sum(odds.values())
-    best = {name: max(places, key=lambda found: found.probability) for name, places in groups.items()}
-    ranked = [replace(best[name], probability=round(own / whole, 6)) for name, own in odds.items()]
-    return sorted(ranked, key=lambda one: -one.probability)
+    whole = 1.0 + sum(found.probability for places in groups.values() for found in places)
+    best = [
+        replace(
+            max(places, key=lambda found: found.probability),
+            probability=round(sum(found.probability for found in places) / whole, 6),
+        )
+        for places in groups.values()
+    ]
+    return sorted(best, key=lambda one: -one.probability)
+
+
+def _place(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence:
+    """The sentence of a passage in which a span begins; the first one for a span of the title."""
+    ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
+    return sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
 
 
 def _is_a(kind: str, text: str, sentences: Sequence[Sentence]) -> bool:
-    """Whether a text names a thing of a kind, as `Orne River` does, or `Orne` where `Orne is a long river` stands."""
+    """Whether a text is the name of a thing of a kind: `Orne River`, `the river Orne`, or `Orne is a long river`."""
     if not kind or not text[:1].isupper():
         return False
-    one = rf"\b{re.escape(kind)}s?\b"
-    told = rf"{re.escape(text)}\W? (?:(?:is|was|are|were) (?:an? |the )?(?:[\w-]+ ){{0,3}}?)?{one}"
-    return any(re.search(f"^{one}|{one}$", text, re.I) or re.search(told, s.text, re.I) for s in sentences)
+    name, one = re.escape(text), rf"{re.escape(kind)}s?\b"
+    told = rf"{name}\W? (?:(?:is|was|are|were) (?:an? |the )?(?:[\w-]+ ){{0,3}}?)?{one}"
+    called = rf"\b{one}(?: of| called| named)? \W?{name}\b"
+    return re.search(rf"\b{one}", text, re.I) is not None or any(
+        text in s.text and re.search(f"{told}|{called}", s.text, re.I) for s in sentences
+    )
 
 
 def _whole_date(question: str, text: str, sentence: str) -> str:
@@ -80,16 +96,13 @@ def _whole_date(question: str, text: str, sentence: str) -> str:
 
 
 def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
-    """The sentences that have a name in a question, themselves or in their titles; all if it names nothing.
-
-    None if a code, a number or a year in the question is nowhere.
-    """
-    text = fold(" ".join(f"{s.title} {s.text}" for s in sentences))
-    if not all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(question))):
-        return frozenset()
+    """The sentences that have a name in a question, themselves or in their titles; all if it names nothing."""
     names = names_of(question, titles_in(question, sentences))
-    kept = (s for s in sentences if any(mentions(s.words, n) or set(stems(n)) <= set(stems(s.title)) for n in names))
-    return frozenset(kept if names else sentences)
+    return frozenset(
+        s
+        for s in sentences
+        if not names or any(mentions(s.words, name) or set(stems(name)) <= set(stems(s.title)) for name in names)
+    )
 
 
 _SETTLED = 0.25  # the confidence from which a question counts as settled
@@ -97,8 +110,6 @@ _SETTLED_AT_ONCE = 0.5  # the same, where it is read at once and other passages 
 LEAST = 0.1
 """The confidence from which the answers to simple questions are preferred to a direct answer."""
 _STEPS = 3  # from what a question names to the passage of its answer
-_TOLD = 0.9  # the probability of what is not read by the span head
-_MOST = 0.7  # of the words of a description
 _GUESSED = 0.2  # what is left of the probability of an answer from sentences about something else
 
 
@@ -151,56 +162,33 @@ def _ask(step: str, sentences: Sequence[Sentence], question: str) -> Found | Non
     """The best answer to a simple question, from passages about what it names; it is no part of the whole question.
 
     A sentence whose title is the question itself is the answer. Without a passage about a name, all are read, but
-    settle nothing. An answer is worth up to half as much where its passage has less of what is asked of the names.
+    settle nothing.
     """
     key = name_words(step)
     if said := next((s for s in sentences if key and name_words(s.title) == key), None):
-        return Found(said.text, said, _TOLD)
-    if thing := _described(step, sentences):
-        return thing
-    naming, names = named(step, sentences), names_of(step, titles_in(step, sentences))
-    places = {s.passage for s in naming}
-    about = tuple(s for s in sentences if s.passage in places)
+        return Found(said.text, said, 0.9)
+    text = fold(" ".join(f"{s.title} {s.text}" for s in sentences))
+    is_known = all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(step)))  # codes, numbers and years
+    naming = named(step, sentences) if is_known else frozenset[Sentence]()
+    places = {(s.source, s.title) for s in naming}
+    about = tuple(s for s in sentences if (s.source, s.title) in places)
     # A passage that opens with its title tells of that; what else it says settles only what is asked of those it names.
-    opened = {s.passage for s in sentences if s.title and s.text.startswith(s.title)}
-    asked, known = set(stems(step)) - {stem for name in names for stem in stems(name)}, set(stems(question))
+    opened = {(s.source, s.title) for s in sentences if s.title and s.text.startswith(s.title)}
 
     def worth(one: Found) -> float:
         is_title = name_words(one.text) == name_words(one.sentence.title)
-        aside = one.sentence.passage in opened and one.sentence not in naming
-        told = frozenset[str]().union(*(s.titled for s in about if s.passage == one.sentence.passage))
-        share = len(asked & told) / len(asked) if asked else 1.0
-        return one.probability * (1.0 if about and (is_title or not aside) else _GUESSED) / (2 - share)
+        aside = (one.sentence.source, one.sentence.title) in opened and one.sentence not in naming
+        return one.probability * (1.0 if about and (is_title or not aside) else _GUESSED)
 
+    known = set(stems(question))
     found = [one for one in read(step, about or tuple(sentences)) if not set(stems(one.text)) <= known]
     best = max(found, key=worth, default=None)
     return best and replace(best, probability=worth(best))
 
 
-def _described(step: str, sentences: Sequence[Sentence]) -> Found | None:
-    """The one thing that a step describes, such as `the film that Ann Lee made in 1920`, by its passage's title.
-
-    The passage opens with the kind of thing. With the sentences elsewhere that name the title, it has all names and
-    numbers of the description and most of its words.
-    """
-    described = re.match(rf"Wh(?:o|at) is (?:[Tt]he|an?) (?:[a-z][\w-]* )*?([a-z][\w-]*) {LINK} ", step)
-    if described is None:
-        return None
-    names, asked, found = names_of(step, titles_in(step, sentences)), set(stems(step)), list[Found]()
-    needed = {stem for name in names for stem in stems(name)} | {stem for stem in asked if re.search(r"\d", stem)}
-    for first in sentences:
-        title = plain_title(first.title) if " / " not in first.title else ""  # no headings
-        if first.order == 0 and title and set(stems(described[1])) <= first.content and not set(stems(title)) <= asked:
-            about = [s for s in sentences if s.passage == first.passage or mentions(s.words, title)]
-            told = frozenset[str]().union(*(s.titled for s in about))
-            if needed <= told and len(asked & told) >= _MOST * len(asked):
-                found.append(Found(title, next((s for s in about if s.passage != first.passage), first), _TOLD))
-    return found[0] if len(found) == 1 else None
-
-
 def titles_in(question: str, sentences: Sequence[Sentence]) -> tuple[str, ...]:
     """The titles, without a bracketed addition, that a question contains."""
-    titles = {plain_title(s.title) for s in sentences}
+    titles = {re.sub(r"\s*\([^()]*\)$", "", s.title) for s in sentences if s.title}
     return tuple(sorted(title for title in titles if len(title) > 2 and fold(title) in fold(question)))
 
 
@@ -208,11 +196,9 @@ def _follow(planned: Plan, sentences: Sequence[Sentence]) -> dict[int, Fact]:
     """The simple questions, by their numbers, without those that need an answer which was not found."""
     facts: dict[int, Fact] = {}
     for n, step in enumerate(planned.steps, start=1):
-        answers = {i: fact.found.text for i, fact in facts.items() if fact.found}
-        asked = re.sub(r"#(\d)", lambda match, known=answers: known.get(int(match[1]), match[0]), step)
-        if not re.search(r"#\d", asked):  # no chain of facts leads back to where it was
-            known = [planned.rest, *(answers.values() if planned.form == "value" else ())]
-            facts[n] = Fact(asked, _ask(asked, sentences, " ".join(known)))
+        asked = fill(step, {i: fact.found.text for i, fact in facts.items() if fact.found})
+        if not re.search(r"#\d", asked):
+            facts[n] = Fact(asked, _ask(asked, sentences, planned.rest))
     return facts
 
 
@@ -224,14 +210,10 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
     known = next((n for n, fact in enumerate(facts, start=1) if not fact.settled), len(facts))
     guesses = tuple(fact.asked for fact in facts[known:])
     direct = next(iter(read(question, tuple(sentences))), None)
-    agreed = direct is not None and bool(path) and name_words(direct.text) == name_words(path[-1].text)
-    if direct is not None and direct.probability > sure and not (agreed and sure >= _SETTLED):
+    if direct is not None and direct.probability > sure:
+        agreed = bool(path) and name_words(direct.text) == name_words(path[-1].text)
         trail = _trail(question, sentences, direct, by_names=agreed)
-        # Where only the last fact is missing, a passage about another thing than it is asked of does not tell it.
-        thing = name_words(path[known - 2].text) if 1 < known == len(planned.steps) and path[1:] else ()
-        titles = {name_words(s.title) for s in sentences}
-        elsewhere = thing in titles - {name_words(direct.sentence.title)}
-        if trail and direct.probability >= _SETTLED_AT_ONCE and not elsewhere:
+        if trail and direct.probability >= _SETTLED_AT_ONCE:
             told = [Fact(f"{one.sentence.title}, which names", one) for one in trail]
             support = (*(one.sentence for one in trail), direct.sentence)
             return Answer(direct.text, direct.probability, support, (*told, Fact(question, direct)))
@@ -247,20 +229,20 @@ def _trail(question: str, sentences: Sequence[Sentence], found: Found, by_names:
     With `by_names`, a name that both passages have leads on as well. Empty if the passage itself speaks of what is
     named, or nothing leads to it.
     """
-    trails: dict[tuple[int, str], tuple[Found, ...]] = {s.passage: () for s in named(question, sentences)}
+    trails: dict[tuple[int, str], tuple[Found, ...]] = {(s.source, s.title): () for s in named(question, sentences)}
     known, places = set(stems(question)), dict[tuple[int, str], list[str]]()
     for s in sentences:
-        places.setdefault(s.passage, []).extend(s.words)
+        places.setdefault((s.source, s.title), []).extend(s.words)
     for _ in range(_STEPS):
         for here, words in places.items():
-            reached = [s for s in sentences if s.passage in trails and here not in trails]
+            reached = [s for s in sentences if (s.source, s.title) in trails and here not in trails]
             led = [Found(here[1], s, 1.0) for s in reached if here[1] and mentions(s.words, here[1])]
             if by_names and not led:
                 names = ((s, name) for s in reached for name in s.names if not set(stems(name)) <= known)
                 led = [Found(name, s, 1.0) for s, name in names if mentions(tuple(words), name)]
             if led:
-                trails[here] = (*trails[led[0].sentence.passage], led[0])
-    return trails.get(found.sentence.passage, ())
+                trails[here] = (*trails[led[0].sentence.source, led[0].sentence.title], led[0])
+    return trails.get((found.sentence.source, found.sentence.title), ())
 
 
 def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
@@ -283,16 +265,38 @@ def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Yes, no or an option, by how much of the statement the sentences about each option cover."""
     wanted = set(stems(planned.rest)) - {stem for option in planned.options for stem in stems(option)}
     shares: list[float] = []
+    support: list[Sentence] = []
     facts: list[Fact] = []
     for thing in planned.options or ("",):
         about = [s for s in sentences if not thing or mentions((*s.words, *name_words(s.title)), thing)]
         best = sorted(about, key=lambda s: -len(s.content & wanted))[:1]
         covered = {stem for s in best for stem in s.content & wanted}
         shares.append(len(covered) / max(len(wanted), 1))
+        support += best
         facts.append(Fact(f"{thing} {planned.rest}".strip(), Found("yes", best[0], 1.0) if covered else None))
     if planned.form == "fit":
         text, sure = planned.options[shares.index(max(shares))], 0.5 * max(shares)
     else:
         text, sure = "yes" if min(shares) >= 0.5 else "no", max(min(shares), _SETTLED)
-    support = tuple(fact.found.sentence for fact in facts if fact.found)
-    return Answer(text, sure if all(fact.settled for fact in facts) else 0.0, support, tuple(facts))
+    return Answer(text, sure if all(fact.settled for fact in facts) else 0.0, tuple(support), tuple(facts))
+
+
+def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
+    """The content words of a question that no sentence has, as the question writes them."""
+    present = frozenset[str]().union(*(s.titled for s in sentences))
+    words = re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", question)
+    return " ".join(word for word in words if (own := stems(word)) and not set(own) & present)
+
+
+def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[str]:
+    """The next queries: open questions, or settled ones again; then names in the best sentences with what they lack."""
+    proposals = list(found.open or (fact.asked for fact in reversed(found.facts)))
+    proposals += found.guesses
+    scores = dict(zip(sentences, coverages(question, sentences), strict=True))
+    ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
+    for sentence in (*found.support, *ranked):
+        rest = uncovered(question, [sentence])
+        for name in (*sentence.names, sentence.title):
+            if name and not set(stems(name)) <= set(stems(question)):
+                proposals.append(f"{name} {rest}".strip())
+    return list(dict.fromkeys(proposals))

@@ -45,11 +45,6 @@ class Sentence:
     names: tuple[str, ...] = field(default=(), compare=False)
 
     @property
-    def passage(self) -> tuple[int, str]:
-        """The number and the title of its passage."""
-        return self.source, self.title
-
-    @property
     def content(self) -> frozenset[str]:
         """The stems of its content words."""
         return frozenset(self.stems) - {""}
@@ -82,11 +77,6 @@ def stems(text: str) -> list[str]:
 def normal(text: str) -> str:
     """A text's content words, so that two texts with the same ones are equal."""
     return " ".join(stems(text)) or fold(text)
-
-
-def plain_title(title: str) -> str:
-    """A title without a bracketed addition."""
-    return re.sub(r"\s*\([^()]*\)$", "", title)
 
 
 @lru_cache(maxsize=20_000)

@@ -3,8 +3,8 @@
 import pytest
 
 from knowgap.compiling.evaluation.metrics.answers import normalize_answer
-from knowgap.lms.embedded.inputs import bridge, read_passage, read_statement, standalone, uncovered
-from knowgap.lms.embedded.reading import Answer, answer, read
+from knowgap.lms.embedded.inputs import read_passage, read_statement, standalone
+from knowgap.lms.embedded.reading import Answer, answer, bridge, read, uncovered
 from knowgap.lms.embedded.text import analyse, dates, mentions, value_of
 
 
@@ -87,15 +87,15 @@ def test_what_is_not_settled_is_asked_next_with_the_names_found():
     assert not found.settled
     assert found.open == ("Where was Ilse Morn born?",)
     assert [fact.asked for fact in found.facts if fact.settled] == ["Who is the director of Blue Sea?"]
-    assert bridge("Where was the director of Blue Sea born?", found)[0] == "Where was Ilse Morn born?"
+    assert bridge("Where was the director of Blue Sea born?", FILMS[:1], found)[0] == "Where was Ilse Morn born?"
     guessed = Answer("", 0.0, guesses=("Where was Ola Fisk born?",))
-    assert "Where was Ola Fisk born?" in bridge("Where was the director of Blue Sea born?", guessed)
+    assert "Where was Ola Fisk born?" in bridge("Where was the director of Blue Sea born?", FILMS[:1], guessed)
     compared = answer("Who is older, Ada Moor or Tom Hill?", FILMS)
-    assert compared.open == ("How old is Ada Moor?", "How old is Tom Hill?")
+    assert compared.open == ("When was Ada Moor born?", "When was Tom Hill born?")
 
 
 def test_names_bridge_where_no_syntax_helps():
-    proposals = bridge("In which port was the maker of Blue Sea raised?", answer("Who made Blue Sea?", FILMS[:1]))
+    proposals = bridge("In which port was the maker of Blue Sea raised?", FILMS[:1], answer("Why?", FILMS[:1]))
     assert any(text.startswith("Ilse Morn ") for text in proposals)
     assert uncovered("In which port was Blue Sea shot?", FILMS[:1]) == "port shot"
 
@@ -174,9 +174,8 @@ def test_what_is_told_of_something_else_is_no_answer(question, expected):
 
 def test_a_heading_that_asks_the_question_is_not_its_answer():
     sentences = read_all({"FAQ": "2.13. Does Acme support PTP?\n\nNo, PTP is not supported by Acme."})
-    assert [s.text for s in answer("Does Acme support PTP?", sentences).support] == [
-        "No, PTP is not supported by Acme."
-    ]
+    found = answer("Does Acme support PTP?", sentences)
+    assert [s.text for s in found.support] == ["No, PTP is not supported by Acme."]
 
 
 def test_a_passage_that_names_where_a_question_begins_does_not_settle_its_last_fact():
