@@ -4,6 +4,7 @@ import copy
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -145,7 +146,7 @@ class IndexConformance(RetrieverConformance, FilterConformance):
     """For indexes in folders: `index_class` has `build(passages, path, **options)`."""
 
     index_class = None
-    options = {}  # noqa: RUF012  # read only
+    options: ClassVar[dict[str, Any]] = {}
 
     @classmethod
     def make(cls, passages, folder, **options):

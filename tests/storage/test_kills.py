@@ -3,13 +3,11 @@
 import os
 from contextlib import suppress
 
-import pytest
 from pydantic import BaseModel
 
 from knowgap.storage import files
 from knowgap.storage.record_file import RecordFile, read_records
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 STEPS = ("open", "fsync", "replace", "unlink", "mkdir", "rename")
 
 

@@ -1,5 +1,6 @@
 import random
 import shutil
+from functools import partial
 
 import pytest
 
@@ -106,7 +107,7 @@ def test_killed_between_any_two_writes_of_a_change(tmp_path, monkeypatch):
     for step in range(1, 8):
         index = build(corpus(), tmp_path / f"index {step}")
         index.add(NEW[:2])
-        stopped = killed(monkeypatch, lambda: index.add([NEW[3], corpus()[0]], replace=True), step)  # noqa: B023
+        stopped = killed(monkeypatch, partial(index.add, [NEW[3], corpus()[0]], replace=True), step)
         assert stopped == (step <= 6)
         again = reopen(index)
         assert_same(again, corpus() + NEW[:2] if step <= 5 else after, tmp_path)
