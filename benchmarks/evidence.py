@@ -94,5 +94,5 @@ def _evaluated(program: Program, data: Dataset, reader: KnowingReader) -> Evalua
 def _figures(evaluation: Evaluation) -> list[str]:
     shares = [f"{evaluation.mean(name):.3f}" for name in ("found", "shown", "used")]
     costs = {name: cost or 0.0 for name, cost in evaluation.costs().items()}
-    answered, calls = f"{100 * evaluation.mean('exact_match'):.1f}", f"{costs['lm_calls']:.1f}"
-    return [*shares, answered, calls, f"{costs['tokens']:.0f}", f"{costs['calls_per_right_answer']:.1f}"]
+    right, calls = evaluation.mean("exact_match"), costs["lm_calls"]
+    return [*shares, f"{100 * right:.1f}", f"{calls:.1f}", f"{costs['tokens']:.0f}", f"{calls / max(right, 1e-9):.1f}"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
@@ -103,7 +103,6 @@ def load(
     retriever: RetrieverLike | None = None,
     lm: dspy.BaseLM | None = None,
     expect: str | type[Program] | ModuleLike | None = None,
-    allow_hub: Collection[str] = (),
     **models: Any,
 ) -> Program:
     """Read a program that `save` wrote.
@@ -118,7 +117,6 @@ def load(
         lm: the language model of all its predictors; default: the one DSPy is configured with.
         expect: the name or class that the program must have; a class from outside knowgap may then be imported. For a
             DSPy module, its class, or an instance, of which the program gets a copy.
-        allow_hub: names of models on the Hugging Face hub that may be fetched if the index names them.
         **models: as the program's constructor takes them (`reranker`, `entailment`; `know`, `relevant`, `decompose` of
             RA-ISF, `generator` of RQ-RAG), or the folders of trained ones.
 
@@ -153,7 +151,7 @@ def load(
                 raise ArtifactError(f"{path} was saved with a model in {where}, which is not there: name {part}=FOLDER")
         if isinstance(where, (str, Path)):
             given[part] = load_trained(part, where)
-    program = cls(as_retriever(retriever, allow_hub=allow_hub), **given)
+    program = cls(as_retriever(retriever), **given)
     own = {name: predictor.lm for name, predictor in program.named_predictors()}
     program.load_state(_known_state(program, orjson.loads((path / "program.json").read_bytes())))
     for name, predictor in program.named_predictors():
@@ -206,22 +204,18 @@ def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _warn_of_differences(config: dict[str, Any], now: Provenance) -> None:
-    name, after = config["program"], _compared(now.model_dump())
-    for what, old in _compared(config).items():
+    def facts(origin: Mapping[str, Any]) -> dict[str, str | None]:
+        return {
+            "index": origin["retriever"].get("digest"),
+            **{argument: each.get("digest") or each["name"] for argument, each in origin["models"].items()},
+            "language model": origin["lm"],
+            "file of the program": origin["outside"].get("program", {}).get("sha256"),
+            "DSPy version": origin["versions"].get("dspy"),
+        }
+
+    after = facts(now.model_dump())
+    for what, old in facts(config).items():
         new = after.get(what)
         if old and new and old != new:
-            old, new = (text if len(text) < 60 else text[:12] for text in (old, new))
-            warnings.warn(f"this {name} was compiled with another {what}: {old}, not {new}", stacklevel=3)
-
-
-def _compared(origin: Mapping[str, Any]) -> dict[str, str | None]:
-    """The facts that `load` compares, by the names that its warnings use."""
-    retriever = origin["retriever"]
-    return {
-        "index": retriever.get("digest"),
-        "corpus": retriever.get("corpus_digest"),
-        **{argument: facts.get("digest") or facts["name"] for argument, facts in origin["models"].items()},
-        "language model": origin["lm"],
-        "file of the program": origin["outside"].get("program", {}).get("sha256"),
-        "DSPy version": origin["versions"].get("dspy"),
-    }
+            said = f"this {config['program']} was compiled with another {what}: {old[:60]}, not {new[:60]}"
+            warnings.warn(said, stacklevel=3)

@@ -23,7 +23,6 @@ from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.result import StudyResult, changes, choose
 from knowgap.compiling.study.run import run_study
-from knowgap.compiling.study.space import SearchSpace
 from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
@@ -170,20 +169,16 @@ def _study(
     if not by_name or len(by_name) < len(programs):
         names = ", ".join(program.name for program in programs) or "none"
         raise UsageError(f"name programs, each with a name of its own: given are {names}")
-    configs, screening = dict.fromkeys(by_name, config), None
-    if len(by_name) > 1:
-        configs = {name: config.half_for(program) for name, program in by_name.items()}
-        for name, program in by_name.items():
-            SearchSpace(program, configs[name])  # refuses one with nothing to tune before anything is asked
+    screening = None
     if len(by_name) > 2:
         screening = evaluate(by_name, dev, metric, run=run.part("screening"))
         order = sorted(by_name, key=lambda name: (-screening[name].mean(), screening[name].costs()["lm_calls"] or 0.0))
         _LOG.warning("%s are studied: as they are, they are the best of %d", " and ".join(order[:2]), len(order))
         by_name = {name: by_name[name] for name in order[:2]}
-    studies = [
-        run_study(program, dev, train, metric, config=configs[name], teacher_lm=teacher_lm, run=run)
-        for name, program in by_name.items()
-    ]
+    studies = list[StudyResult[P]]()
+    for program in by_name.values():
+        own = config if len(by_name) == 1 else config.half_for(program)
+        studies.append(run_study(program, dev, train, metric, config=own, teacher_lm=teacher_lm, run=run))
     best = choose([each.best for each in studies], config.tolerance)
     return next(each for each in studies if each.best is best), screening
 
@@ -197,16 +192,14 @@ def estimate_study(
     limit: int | None = None,
     run: Run = Run(),
 ) -> dict[str, Estimate]:
-    """About what a study of programs, and the scores before and after, cost; three questions are asked of each program.
+    """About what a study, and the scores before and after, cost; three questions are asked of each program.
 
-    Trials are assumed to cost as much as the programs do as they are. With several programs, they are those of the most
-    expensive one; the estimates of the others are for one look at the dev questions.
+    Trials are assumed to cost as much as the program does as it is. Of several programs, each estimate is that of a
+    study of it alone.
     """
     dev, test = (dataset.questions(split, limit) for split in ("dev", "test"))
-    found = {each.name: estimate(each, dev, metrics, run=run) for each in programs}
-    dearest = max(found, key=lambda name: found[name].calls)
-    trials = found[dearest].scaled(study.n_trials * len(dev) + 2 * (len(dev) + len(test)))
-    return {dearest: trials} if len(found) == 1 else {**found, f"trials of {dearest}": trials}
+    count = study.n_trials * len(dev) + 2 * (len(dev) + len(test))
+    return {each.name: estimate(each, dev, metrics, count=count, run=run) for each in programs}
 
 
 def _check_choice(found: Compiled[P], data: Dataset, metrics: Metrics, run: Run) -> Compiled[P]:
@@ -220,9 +213,8 @@ def _check_choice(found: Compiled[P], data: Dataset, metrics: Metrics, run: Run)
     if type(found.program) is type(found.before) and state_of(found.program) == state_of(found.before):
         verdict = Verdict(False, f"{chosen} is the program as it was, which is kept.")
     elif not found.held_out:
-        cannot = f"{len(study.objective.questions)} dev questions cannot tell whether {chosen} is better"
-        bring = f"bring at least {2 * LEAST}, or {3 * LEAST} training questions, or hold out 0 to accept it untested"
-        verdict = Verdict(False, f"{cannot} than the program as it was, which is kept: {bring}.")
+        needed = f"at least {2 * LEAST} dev or {3 * LEAST} training questions, or hold_out=0 to take it untested"
+        verdict = Verdict(False, f"{chosen} is not tested, so the program as it was is kept: that takes {needed}.")
     else:
         evaluations = _score(found, data, "held-out", metrics, run)
         verdict = judge(chosen, *evaluations.values(), tolerance=study.objective.config.tolerance)
@@ -234,12 +226,7 @@ def _score(found: Compiled[P], data: Dataset, split: str, metrics: Metrics, run:
     """Score the program as it was, and what an optimizer found or a study chose, on a split."""
     after = found.program if found.study is None else found.study.program
     programs = {f"{split} before": found.before, f"{split} after": after}
-    return Evaluations(
-        {
-            label: evaluate(program, data, metrics, run=run.part(label), split=split, traces=True)
-            for label, program in programs.items()
-        }
-    )
+    return evaluate(programs, data, metrics, run=run, split=split, traces=True)
 
 
 def _score_and_save(found: Compiled[P], data: Dataset, metrics: Metrics, folder: Path, run: Run) -> Compiled[P]:

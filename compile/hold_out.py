@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import stdev
 from typing import TypeVar
 
 from knowgap.compiling.evaluation.results import Evaluation, compare
@@ -84,11 +82,4 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, tolerance: floa
             return Verdict(True, f"{said}. It is cheaper, and its score is within {tolerance:g}.", found)
     if found.difference > 0 and found.p_value < SIGNIFICANT:
         return Verdict(True, f"{said}. It is better.", found)
-    said += ". It is not better beyond chance, so the program as it was is kept"
-    if found.difference > 0:
-        # as many as the test needs to detect a gain of the observed size with a power of 80%
-        old, new = before.scores(), after.scores()
-        spread = stdev([new[name] - old[name] for name in old if name in new]) if found.n > 1 else 1.0
-        needed = max(found.n + 1, math.ceil(((1.96 + 0.84) * spread / found.difference) ** 2))
-        said += f": to show a gain of this size, about {needed:,} held-out questions would do"
-    return Verdict(False, f"{said}.", found)
+    return Verdict(False, f"{said}. It is not better beyond chance, so the program as it was is kept.", found)

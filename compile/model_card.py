@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from knowgap.compiling.evaluation.statistics import Interval, few_questions
+from knowgap.compiling.evaluation.statistics import Interval
 from knowgap.programs.base import Program
 
 _SPLITS = {"test": "test (held out)", "dev": "dev (choices were made on it)"}
@@ -52,16 +52,14 @@ def _first(digest: str | None) -> str:
 
 def _scores(evaluations: dict[str, Any]) -> list[str]:
     rows: list[tuple[object, ...]] = []
-    intervals: list[Interval] = []
     for label, evaluation in evaluations.items():
         split, calls = evaluation["split"], evaluation["costs"]["lm_calls"]
         counts = evaluation["failed"], evaluation.get("unreadable", 0), "?" if calls is None else f"{calls:.1f}"
         for metric, score in evaluation["scores"].items():
-            intervals.append(Interval.model_validate(score))
-            rows.append((label, _SPLITS.get(split, split), metric, str(intervals[-1]), score["n"], *counts))
+            interval = Interval.model_validate(score)
+            rows.append((label, _SPLITS.get(split, split), metric, str(interval), score["n"], *counts))
     columns = ["", "split", "metric", "mean [95% interval]", "questions", "failed", "unreadable", "LM calls a question"]
-    few = few_questions(intervals)
-    return [*_table(columns, rows), *(["", f"{few[0].upper()}{few[1:]}."] if few else [])] if rows else ["None."]
+    return _table(columns, rows) if rows else ["None."]
 
 
 def _table(header: list[str], rows: Sequence[Sequence[object]]) -> list[str]:

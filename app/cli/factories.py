@@ -242,7 +242,7 @@ def _make(
         if artifact is not None:
             from knowgap.compiling import load
 
-            loaded = load(artifact, retriever=retriever, expect=program_class, allow_hub=allowed_hub(), **models)
+            loaded = load(artifact, retriever=retriever, expect=program_class, **models)
             return loaded.configure(**{**(program_class.preset(preset) if preset else {}), **given})
         if preset is not None:
             return program_class.from_preset(preset, retriever, **models, **given)

@@ -8,9 +8,9 @@ from typing import Any
 
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
-from knowgap.compiling.evaluation.statistics import Comparison, few_questions
+from knowgap.compiling.evaluation.statistics import Comparison
 
-_COSTS = {"lm_calls": 1, "tokens": 0, "calls_per_right_answer": 1, "tokens_per_right_answer": 0}
+_COSTS = {"lm_calls": 1, "tokens": 0}
 """The costs beside scores, with the number of their decimals."""
 _SPLITS = {"dev": "the choice was made on it", "held-out": "unseen by the study", "test": "no choice was made on it"}
 
@@ -66,10 +66,8 @@ def _scores(title: str, results: Evaluations) -> Table:
         means = [str(result.interval(name)) if result.defines(name) else "" for name in metrics]
         spent = ["–" if costs[key] is None else f"{costs[key]:.{digits}f}" for key, digits in _COSTS.items()]
         rows.append([label, *means, *spent, *(spoilt[label][name] for name in shown)])
-    columns = ["program", *metrics, "LM calls", "tokens", "calls / right", "tokens / right", *shown]
-    scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
-    notes = [few_questions(scores), _asked_of_fewer(results, metrics)]
-    return Table(title, columns, rows, "; ".join(filter(None, notes)))
+    columns = ["program", *metrics, "LM calls", "tokens", *shown]
+    return Table(title, columns, rows, _asked_of_fewer(results, metrics))
 
 
 def _asked_of_fewer(results: Evaluations, metrics: Sequence[str]) -> str:
@@ -137,11 +135,10 @@ def _types_of(results: Evaluations) -> Iterator[Table]:
     metric = next(iter(results.values())).metrics[0]
     by_label = {label: e.by_type(metric) for label, e in results.items() if e.defines(metric)}
     kinds = sorted({kind for intervals in by_label.values() for kind in intervals})
-    every = [interval for intervals in by_label.values() for interval in intervals.values()]
     rows = []
     for kind in kinds:
         found = [by.get(kind) for by in by_label.values()]
         rows.append([kind or "(none)", max(each.n for each in found if each), *(str(each or "") for each in found)])
     columns = ["type", "questions", *(by_label if len(by_label) > 1 else [metric])]
     if len(kinds) > 1:
-        yield Table("by type of question", columns, rows, few_questions(every))
+        yield Table("by type of question", columns, rows)

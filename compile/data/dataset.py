@@ -65,10 +65,6 @@ class Dataset:
             )
         return list(self.splits[split])[:limit]
 
-    def passages(self, index: object) -> Iterable[Passage]:
-        """The passages that come with the questions, or else those of an index, if it tells them."""
-        return self.corpus or (index if isinstance(index, Iterable) else ())
-
     def index_name(self, engine: str) -> str:
         """The folder name of an index of the corpus: it changes with the data, the engine and the format of indexes."""
         from knowgap.retrieval.index.manifest import FORMAT_VERSION
@@ -89,15 +85,9 @@ def make_example(
 ) -> dspy.Example:
     """Make an example whose input is `question`, with every field that programs and metrics rely on.
 
-    Args:
-        question: what is asked.
-        answers: all acceptable answers, at least one; the first becomes `answer`, all become `aliases`.
-        id: unique within the data set; empty until one is made.
-        type: kind of question.
-        gold_ids: the passages that hold the evidence for the answer.
-        candidates: the question's own paragraphs.
-        evidences: triples [subject, relation, object].
-        **more: fields that only one data set has.
+    `answers` are all that are acceptable, at least one: the first becomes `answer`, all become `aliases`. `candidates`
+    are the ids of the question's own passages, and `more` is what only one layout has; for the others, see
+    `knowgap.compiling.data`. An empty id is filled in when a file has been read.
     """
     aliases = list(dict.fromkeys(answers))
     example = dspy.Example(id=id, question=question, answer=aliases[0], aliases=aliases, type=type, **more)
@@ -106,37 +96,23 @@ def make_example(
     return example.with_inputs("question")
 
 
-class PassagePool:
-    """The corpus made of the passages of many questions, each (title, text) once.
+def add_passage(pool: dict[str, Passage], title: str, text: str, id: str | None = None) -> str:
+    """Add a passage to a corpus by id, each (title, text) once, and return its id.
 
-    A passage's id is its title. Further texts under the same title are numbered: `Title`, `Title#2`, … Without a title,
-    the id is a digest of the text.
+    Without one, the id is its title; further texts under the same title are numbered: `Title`, `Title#2`, … Without a
+    title, the id is a digest of the text.
+
+    Raises:
+        DataError: another passage has the given id.
     """
-
-    def __init__(self) -> None:
-        self._ids: dict[tuple[str, str], str] = {}
-        self._passages: dict[str, Passage] = {}
-
-    def add(self, title: str, text: str, id: str | None = None) -> str:
-        """Add a passage and return its id, which is made from the title where none is given.
-
-        Raises:
-            DataError: another passage has the given id.
-        """
-        if id is None:
-            name = title or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-            names = itertools.chain([name], (f"{name}#{number}" for number in itertools.count(2)))
-            id = self._ids.get((title, text)) or next(each for each in names if each not in self._passages)
-            self._ids[title, text] = id
-        passage = Passage(id=id, title=title, text=text)
-        if self._passages.setdefault(id, passage) != passage:
+    name = id or title or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    for number in itertools.count(1):
+        passage = Passage(name if number == 1 else f"{name}#{number}", title, text)
+        if pool.setdefault(passage.id, passage) == passage:
+            return passage.id
+        if id:
             raise DataError(f"two different passages have the id {id!r}")
-        return id
-
-    @property
-    def passages(self) -> list[Passage]:
-        """The passages in the order in which they were added."""
-        return list(self._passages.values())
+    raise AssertionError
 
 
 def split(

@@ -9,18 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import dspy
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
-from knowgap.compiling.data.dataset import PassagePool, make_example
+from knowgap.compiling.data.dataset import add_passage, make_example
 from knowgap.compiling.data.records import Record, read_records
 from knowgap.errors import DataError, shorten
+from knowgap.retrieval.passage import Passage
 
+Pool = dict[str, Passage]
+"""The passages that come with questions, by id."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True)]
 """A string, without white space around it."""
 Id = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
@@ -75,10 +77,10 @@ class Question(_Fields):
     context: Annotated[list[_Document], BeforeValidator(_as_documents)] = Field([])
     more: dict[str, Any] = Field({}, alias="_more")  # fields of the example that only one layout has
 
-    def example(self, pool: PassagePool) -> dspy.Example:
+    def example(self, pool: Pool) -> dspy.Example:
         """Make the example; its id is empty where the record has none."""
         own = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences"})
-        candidates = [pool.add(each.title, each.text, each.id) for each in self.context]
+        candidates = [add_passage(pool, each.title, each.text, each.id) for each in self.context]
         return make_example(answers=[*self.answer, *self.aliases], **own, **{"candidates": candidates, **self.more})
 
 
@@ -87,7 +89,7 @@ def _rows(value: Any) -> Any:
     return list(zip(*value.values(), strict=True)) if isinstance(value, dict) else value
 
 
-def _hotpotqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _hotpotqa(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """HotpotQA (Yang et al., 2018), 2WikiMultihopQA (Ho et al., 2020): several hops over Wikipedia.
 
     A supporting title that is not among the question's own paragraphs, as can happen in the full-wiki setting, is the
@@ -96,19 +98,19 @@ def _hotpotqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     ids: dict[str, str] = {}
     for title, sentences in _rows(data["context"]):
         parts = [sentences] if isinstance(sentences, str) else sentences
-        ids.setdefault(title, pool.add(title, " ".join(filter(None, map(str.strip, parts)))))
+        ids.setdefault(title, add_passage(pool, title, " ".join(filter(None, map(str.strip, parts)))))
     gold = [ids.get(title, title) for title, _ in _rows(data["supporting_facts"])]
     own = {"id": data.get("_id", data.get("id")), "gold_ids": gold, "context": []}
     return {"type": "bridge", **data, **own, "_more": {"candidates": ids.values()}}
 
 
-def _musique(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _musique(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """MuSiQue-Ans and MuSiQue-Full (Trivedi et al., 2022): 2 to 4 hops composed of single hops.
 
     MuSiQue-Full asks each question twice under one id, once without a supporting paragraph. The latter has the suffix
     `-unanswerable` in its id, and "unanswerable" as its type and answer.
     """
-    ids = [pool.add(each["title"], each["paragraph_text"]) for each in data["paragraphs"]]
+    ids = [add_passage(pool, each["title"], each["paragraph_text"]) for each in data["paragraphs"]]
     gold = [id for id, each in zip(ids, data["paragraphs"], strict=True) if each.get("is_supporting")]
     own = {"answer": data["answer"], "aliases": data.get("answer_aliases"), "type": data["id"].partition("__")[0]}
     if not data.get("answerable", True):
@@ -124,28 +126,25 @@ def _leaves(value: Any) -> Iterator[str]:
         yield value
 
 
-def _strategyqa_records(path: Path, pool: PassagePool) -> Iterator[Record]:
+def _strategyqa_records(path: Path, pool: Pool) -> Iterator[Record]:
     """Paragraphs are in `<stem>_paragraphs.jsonl` beside the questions, or in the release's `.json`, by id."""
     lines, release = (path.with_name(f"{path.stem}_paragraphs.{suffix}") for suffix in ("jsonl", "json"))
     paragraphs: Iterable[Any] = (record.data for record in read_records(lines)) if lines.exists() else ()
     if not lines.exists() and release.exists():
-        try:
-            paragraphs = json.loads(release.read_text(encoding="utf-8")).values()
-        except ValueError as error:
-            raise DataError(f"is not JSON: {error}", path=release) from error
+        paragraphs = json.loads(release.read_text(encoding="utf-8")).values()
     for each in paragraphs:
         text = each.get("contents") or each["content"]
-        pool.add(each["title"], text, f"{each['title']}-{each['para_index']}")
+        add_passage(pool, each["title"], text, f"{each['title']}-{each['para_index']}")
     yield from read_records(path)
 
 
-def _strategyqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _strategyqa(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """StrategyQA (Geva et al., 2021): yes/no questions. Gold passages are those of any annotator."""
     gold = [*_leaves(data.get("evidence") or [])]
     return {"type": "yes_no", **data, "id": data["qid"], "gold_ids": gold}
 
 
-def _asqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _asqa(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """ASQA (Stelmakh et al., 2022), as ALCE (Gao et al., 2023) recompiled it: ambiguous questions, long answers.
 
     The example's `short_answers` has one list for each reading of the question; str-em and str-hit use it.
@@ -156,19 +155,19 @@ def _asqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     return {**own, "context": data.get("docs"), "_more": more}
 
 
-def _triviaqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _triviaqa(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """TriviaQA (Joshi et al., 2017). The evidence documents, which are separate files, are not read."""
     answer, own = data["Answer"], {"id": data["QuestionId"], "question": data["Question"], "type": "single_hop"}
     return {**own, "answer": answer["Value"], "aliases": answer.get("Aliases")}
 
 
-def _popqa(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _popqa(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """PopQA (Mallen et al., 2023): long-tail entities."""
     answers, kind = json.loads(data["possible_answers"]), data.get("prop") or "single_hop"
     return {"id": data.get("id"), "question": data["question"], "answer": answers, "type": kind}
 
 
-def _multiple_choice(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _multiple_choice(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """ARC (Clark et al., 2018) and OpenBookQA (Mihaylov et al., 2018), in the official and the flat layout.
 
     The lettered options are appended to the question; the answer is the letter, and the option's text is an alias.
@@ -180,24 +179,24 @@ def _multiple_choice(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
     else:
         rows = [(each["label"], each["text"]) for each in choices]
     options, key = dict(rows), data["answerKey"]
-    if len(options) != len(rows) or key not in options:
+    if key not in options:
         raise ValueError(f"answerKey {key!r} must be one of the labels {', '.join(label for label, _ in rows)}")
     stem = asked.get("stem") or asked.get("question_stem") or asked["question"]
     question = "\n".join([stem, *(f"{label}. {text}" for label, text in options.items())])
     return {"id": data.get("id"), "question": question, "answer": [key, options[key]], "type": "multiple_choice"}
 
 
-def _single_hop(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _single_hop(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """NQ-open (Lee et al., 2019): single-hop questions of search-engine users."""
     return {"type": "single_hop", **data}
 
 
-def _flashrag(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _flashrag(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """FlashRAG (Jin et al., 2024): the data sets of its collection in one layout."""
     return {"id": data.get("id"), "question": data["question"], "answer": data["golden_answers"]}
 
 
-def _own(data: dict[str, Any], pool: PassagePool) -> dict[str, Any]:
+def _own(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """Your own questions: JSON Lines or CSV with question, answer and what else is known."""
     return data
 
@@ -208,14 +207,12 @@ class Layout(NamedTuple):
     Attributes:
         fields: makes the fields of `Question` from a record, and puts the passages that come with it into the pool.
         names: fields that a first record of this layout has.
-        also: what else holds for it.
         records: yields the records of a file, and puts passages from files beside it into the pool.
     """
 
-    fields: Callable[[dict[str, Any], PassagePool], dict[str, Any]]
+    fields: Callable[[dict[str, Any], Pool], dict[str, Any]]
     names: set[str]
-    also: Callable[[Mapping[str, Any]], bool] = lambda record: True
-    records: Callable[[Path, PassagePool], Iterable[Record]] = lambda path, pool: read_records(path)
+    records: Callable[[Path, Pool], Iterable[Record]] = lambda path, pool: read_records(path)
 
     @property
     def about(self) -> str:
@@ -224,31 +221,22 @@ class Layout(NamedTuple):
 
 
 LAYOUTS = {
-    "hotpotqa": Layout(_hotpotqa, {"supporting_facts", "context"}, lambda record: "evidences" not in record),
     "2wikimultihopqa": Layout(_hotpotqa, {"supporting_facts", "context", "evidences"}),
+    "hotpotqa": Layout(_hotpotqa, {"supporting_facts", "context"}),
     "musique": Layout(_musique, {"paragraphs", "question_decomposition"}),
-    "strategyqa": Layout(
-        _strategyqa,
-        {"qid", "question", "answer"},
-        lambda record: isinstance(record["answer"], bool),
-        _strategyqa_records,
-    ),
+    "strategyqa": Layout(_strategyqa, {"qid", "question", "answer"}, _strategyqa_records),
     "asqa": Layout(_asqa, {"sample_id", "qa_pairs"}),
-    "triviaqa": Layout(_triviaqa, {"Data"}, records=lambda path, pool: read_records(path, key="Data")),
+    "triviaqa": Layout(_triviaqa, {"Data"}, lambda path, pool: read_records(path, key="Data")),
     "popqa": Layout(_popqa, {"question", "possible_answers"}),
     "arc_challenge": Layout(_multiple_choice, {"answerKey"}),
-    "nq_open": Layout(
-        _single_hop,
-        {"question", "answer"},
-        lambda record: len(record) == 2 and isinstance(record["answer"], list),
-    ),
     "flashrag": Layout(_flashrag, {"question", "golden_answers"}),
     "jsonl": Layout(_own, {"question", "answer"}),
+    "nq_open": Layout(_single_hop, {"question", "answer"}),
 }
 """Layouts by name, in the order in which a first record is compared with them."""
 
 
-def read_examples(path: Path, name: str, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_examples(path: Path, name: str, pool: Pool) -> Iterator[tuple[int, dspy.Example]]:
     """Read the questions of a file in a layout of `LAYOUTS`, and put the passages that come with them into the pool.
 
     Yields line or record numbers, and the examples there.
@@ -281,16 +269,9 @@ def read_examples(path: Path, name: str, pool: PassagePool) -> Iterator[tuple[in
 
 def detect_layout(path: Path) -> str:
     """Detect the layout of a file from its first record; raise a `DataError` if none fits or it cannot be read."""
-    record: Mapping[str, Any] = {}
-    try:
-        record = next(iter(read_records(path))).data
-    except DataError:
-        with suppress(DataError):  # an object over several lines, as TriviaQA's is?
-            record = {"Data": next(iter(read_records(path, key="Data")))}
-        if not record:
-            raise
+    record = next(read_records(path)).data
     for name, layout in LAYOUTS.items():
-        if record.keys() >= layout.names and layout.also(record):
+        if record.keys() >= layout.names:
             return name
     raise DataError(
         f"the layout is not known: the first record's fields are {', '.join(sorted(record)) or 'none'}. Name its "

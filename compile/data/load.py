@@ -1,4 +1,4 @@
-"""Load a data set by name or path: detect its layout, divide it into splits, refuse duplicate and unknown ids."""
+"""Load a data set by name or path: detect its layout, divide it into splits, refuse duplicate ids."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import dspy
 
 from knowgap.compiling.data.corpus import read_corpus
-from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset, PassagePool, fingerprint, split
+from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset, fingerprint, split
 from knowgap.compiling.data.layouts import LAYOUTS, detect_layout, read_examples
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
-from knowgap.retrieval.passage import Passage, document_id
+from knowgap.retrieval.passage import Passage
 
 DATASETS: dict[str, str] = {
     "sample": "a bundled fictional encyclopedia: about 900 passages and 300 questions of seven types",
@@ -124,12 +124,10 @@ def _read_files(
 ) -> tuple[str, dict[str, list[dspy.Example]], list[Passage]]:
     """The name, the splits and the passages of files of questions.
 
-    An id may be used once. Gold ids of users' own questions have to name a passage or a document of the corpus, since
-    no retriever can return others.
+    An id may be used once.
     """
-    pool, splits, names = PassagePool(), dict[str, list[dspy.Example]](), list[str]()
+    pool, splits, names = dict[str, Passage](), dict[str, list[dspy.Example]](), list[str]()
     places: dict[str, tuple[Path, int]] = {}
-    own: list[dspy.Example] = []
     for each, path in files.items():
         name = layout or detect_layout(path)
         names.append(path.stem if name == "jsonl" else name)
@@ -140,11 +138,4 @@ def _read_files(
                 raise DataError(f"the id {example.id!r} is already used in {other.name}:{at}", path=path, line=line)
             places[example.id] = path, line
             splits[each].append(example)
-            own += [example] if name == "jsonl" else []
-    passages = pool.passages if corpus is None else corpus
-    known = {name for each in passages for name in (each.id, document_id(each.id))}
-    for example in own if known else ():
-        for unknown in {*example.gold_ids} - known:
-            path, line = places[example.id]
-            raise DataError(f"{unknown!r} is not in the corpus", path=path, line=line, field="gold_ids")
-    return names[0], splits, passages
+    return names[0], splits, [*pool.values()] if corpus is None else corpus

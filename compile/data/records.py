@@ -129,10 +129,7 @@ def _read_array(path: Path, place: str) -> Iterator[tuple[int, Any]]:
 def _starts_array(path: Path) -> bool:
     """Whether the first visible character of a file opens a JSON array."""
     with _open(path) as file:
-        start = file.peek(1 << 12).lstrip()[:1]
-    if not start:
-        raise DataError("is empty", path=path)
-    return start == b"["
+        return file.peek(1 << 12).lstrip().startswith(b"[")
 
 
 def _read_table(path: Path) -> Iterator[tuple[int, Any]]:
@@ -143,10 +140,7 @@ def _read_table(path: Path) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(_LONGEST_CELL)
     rows = csv.DictReader(itertools.chain([header], lines), delimiter=mark, strict=True)
     try:
-        names = [name.strip().lower() for name in rows.fieldnames or ()]
-        if twice := [name for name in names if name and names.count(name) > 1]:
-            raise DataError(f"has two columns named {twice[0]!r}; rename one", path=path, line=1)
-        rows.fieldnames = names
+        rows.fieldnames = names = [name.strip().lower() for name in rows.fieldnames or ()]
         for row in rows:
             if None in row or None in row.values():
                 problem = f"has {'more' if None in row else 'fewer'} cells than the header, which has {len(names)}"

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, overload
+from typing import Any, overload
 
 import dspy
 from pydantic import BaseModel
-from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
@@ -35,21 +34,11 @@ _LOG = logging.getLogger("knowgap")
 Questions = Dataset | Sequence[dspy.Example]
 
 
-class _Options(TypedDict, total=False):
-    run: Run
-    split: str
-    limit: int | None
-    output: str | Path | None
-    traces: bool
-
-
+@overload
+def evaluate(program: dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Any) -> Evaluation: ...
 @overload
 def evaluate(
-    program: dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
-) -> Evaluation: ...
-@overload
-def evaluate(
-    program: Mapping[str, dspy.Module], questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
+    program: Mapping[str, dspy.Module], questions: Questions, metrics: Metrics = ..., **options: Any
 ) -> Evaluations: ...
 def evaluate(
     program: dspy.Module | Mapping[str, dspy.Module],
@@ -172,19 +161,19 @@ class Estimate(BaseModel, extra="forbid"):
     completion_tokens: int
     money: float | None = None
 
-    def scaled(self, questions: int) -> Estimate:
-        """What another number of such questions costs."""
-        share = questions / self.questions
-        counts = {n: math.ceil(getattr(self, n) * share) for n in ("calls", "prompt_tokens", "completion_tokens")}
-        return Estimate(questions=questions, **counts, money=None if self.money is None else self.money * share)
-
 
 def estimate(
-    program: dspy.Module, questions: Sequence[dspy.Example], metrics: Metrics = "f1", *, run: Run = Run()
+    program: dspy.Module,
+    questions: Sequence[dspy.Example],
+    metrics: Metrics = "f1",
+    *,
+    count: int | None = None,
+    run: Run = Run(),
 ) -> Estimate:
     """Estimate what it costs to ask a program questions, with the metrics that ask a language model.
 
-    Three of the questions, spread over all of them, are asked.
+    Three of the questions, spread over all of them, are asked. `count` is how often a question will be asked in all;
+    default: each once.
 
     Raises:
         UsageError: there are no questions, the program fails on all three, or some of its calls are not counted.
@@ -193,13 +182,13 @@ def estimate(
     chosen = questions[:: max(1, len(questions) // 3)][:3]
     with track_usage(UsageTracker()) as tracker:
         found = evaluate(program, chosen, metrics, run=replace(run, progress=None))
-    usage, cannot = tracker.usage, "what it costs cannot be estimated"
-    if len(found.failures) == len(chosen):
-        raise UsageError(f"{cannot}: {found.failures[0].failure}")
-    if usage.uncounted_calls:
-        raise UsageError(f"{cannot}: some calls of the language model are not counted")
-    read, written = usage.prompt_tokens, usage.completion_tokens
+    usage, count = tracker.usage, count or len(questions)
+    if usage.uncounted_calls or len(found.failures) == len(chosen):
+        why = "some calls of the language model are not counted" if usage.uncounted_calls else found.failures[0].failure
+        raise UsageError(f"what it costs cannot be estimated: {why}")
+    figures = (usage.asked, usage.prompt_tokens, usage.completion_tokens)
+    calls, read, written = (math.ceil(figure * count / len(chosen)) for figure in figures)
     prices = token_prices(lm_name(resolve_lm(run.lm)))
-    counts = {"calls": usage.asked, "prompt_tokens": read, "completion_tokens": written}
+    counts = {"calls": calls, "prompt_tokens": read, "completion_tokens": written}
     money = None if prices is None else dollars(read, written, prices)
-    return Estimate(questions=len(chosen), **counts, money=money).scaled(len(questions))
+    return Estimate(questions=count, **counts, money=money)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.metrics.answers import is_unanswerable
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.runner import QuestionRecord
@@ -27,9 +28,6 @@ COSTS: dict[str, str] = {
     "tokens": "Tokens of prompts and completions.",
 }
 """The costs of a question by name, with a line on each: counts and seconds, where less is better."""
-
-PER_RIGHT_ANSWER = {"calls_per_right_answer": "lm_calls", "tokens_per_right_answer": "tokens"}
-"""The costs per right answer: each is the mean of the cost named here, divided by the mean score."""
 
 
 class Evaluation(BaseModel, extra="forbid"):
@@ -69,11 +67,6 @@ class Evaluation(BaseModel, extra="forbid"):
     def lost(self) -> list[str]:
         """The ids of the questions that failed because the language model could not be reached."""
         return [record.id for record in self.records if record.lost]
-
-    @property
-    def all_metrics(self) -> list[str]:
-        """The metrics that were asked for, and those that are added for questions with gold passages."""
-        return list(dict.fromkeys([*self.metrics, *(name for r in self.records for name in r.scores)]))
 
     def evidence(self) -> dict[str, float]:
         """The share of gold passages that had each fate of `FATES`, in their order; empty without gold passages.
@@ -116,7 +109,7 @@ class Evaluation(BaseModel, extra="forbid"):
         if name in COSTS and name not in unknown_costs([r.cost for r in self.records if not r.error]):
             scores = {record.id: getattr(record.cost, name) for record in self.records if not record.error}
         if not scores:
-            raise UnknownName.among("metric of this evaluation", name, self.all_metrics)
+            raise UnknownName.among("metric of this evaluation", name, self.metrics)
         return scores
 
     def defines(self, metric: str) -> bool:
@@ -143,7 +136,7 @@ class Evaluation(BaseModel, extra="forbid"):
 
     def costs(self) -> dict[str, float | None]:
         """The mean costs of the questions on which the program did not fail; see `mean_costs`."""
-        return mean_costs(self.records, self.metrics[0])
+        return mean_costs(self.records)
 
     def spoilt(self) -> dict[str, int]:
         """How many replies could not be read or were cut off, and how many calls were not counted, in all questions."""
@@ -152,14 +145,14 @@ class Evaluation(BaseModel, extra="forbid"):
 
     def summary(self) -> dict[str, Any]:
         """Scores with intervals, costs, failures and split, as an artifact keeps them."""
-        origin = self.provenance
+        origin, metrics = self.provenance, dict.fromkeys([*self.metrics, *EVIDENCE])
         return {
             "split": origin.split,
             "questions": len(self.records),
             "failed": len(self.failures),
             "lost": len(self.lost),
             **self.spoilt(),
-            "scores": {name: self.interval(name).model_dump() for name in self.all_metrics if self.defines(name)},
+            "scores": {name: self.interval(name).model_dump() for name in metrics if self.defines(name)},
             "evidence": self.evidence(),
             "refusals": self.refusals(),
             "costs": self.costs(),
@@ -245,19 +238,8 @@ def unknown_costs(costs: Sequence[Cost]) -> set[str]:
     return unknown
 
 
-def mean_costs(records: Sequence[QuestionRecord], metric: str) -> dict[str, float | None]:
-    """The mean of every cost over the questions on which the program did not fail, and the costs per right answer.
-
-    A cost that is not known is None (see `unknown_costs`), as are the costs per right answer if no answer is right. The
-    metric says which answers are right.
-    """
-    asked = [record for record in records if not record.error] or records
-    right = sum(record.scores.get(metric) or 0.0 for record in asked) / len(asked)
-    costs, means = [record.cost for record in asked], dict[str, float | None]()
+def mean_costs(records: Sequence[QuestionRecord]) -> dict[str, float | None]:
+    """The mean of every cost over the questions on which the program did not fail; None if a cost is not known."""
+    costs = [record.cost for record in records if not record.error] or [record.cost for record in records]
     unknown = unknown_costs(costs)
-    for name in COSTS:
-        means[name] = None if name in unknown else sum(getattr(cost, name) for cost in costs) / len(costs)
-    for name, cost in PER_RIGHT_ANSWER.items():
-        spent = means[cost]
-        means[name] = None if spent is None or not right else spent / right
-    return means
+    return {n: None if n in unknown else sum(getattr(cost, n) for cost in costs) / len(costs) for n in COSTS}

@@ -9,27 +9,19 @@ import numpy as np
 from pydantic import BaseModel
 
 SIGNIFICANT = 0.05
-_PRECISE = 0.1  # margins up to this one are not reported
 
 
 class Interval(BaseModel, extra="forbid"):
-    """A mean with its 95% bootstrap interval over `n` questions."""
+    """A mean with its 95% bootstrap interval over `n` questions.
+
+    Where all scores are equal, it has no width; the true mean may still lie 3/n away (the rule of three: Hanley and
+    Lippman-Hand, 1983).
+    """
 
     mean: float
     low: float
     high: float
     n: int
-
-    @property
-    def margin(self) -> float:
-        """How far the true mean of scores from 0 to 1 may lie from this one: the longer side of the interval.
-
-        Where all scores are equal, the bootstrap's interval has no width, and the true mean may still lie 3/n away (the
-        rule of three: Hanley and Lippman-Hand, 1983).
-        """
-        if self.low == self.high:
-            return min(1.0, 3 / self.n)
-        return max(self.high - self.mean, self.mean - self.low)
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -60,15 +52,6 @@ class Comparison(BaseModel, extra="forbid"):
             f"{self.metric} {self.difference:+.3f} [{self.low:+.3f}, {self.high:+.3f}], p = {self.p_value:.3f}, "
             f"{self.wins} better, {self.losses} worse, {self.ties} equal"
         )
-
-
-def few_questions(intervals: Iterable[Interval]) -> str:
-    """Say how uncertain scores from 0 to 1 of one table are; empty if every margin is at most 0.1."""
-    rows = [*intervals]
-    margin = max((each.margin for each in rows), default=0.0)
-    if margin <= _PRECISE:
-        return ""
-    return f"few questions ({min(each.n for each in rows)}): scores are known to within ±{margin:.2f} only"
 
 
 def mean_interval(values: Sequence[float], seed: int = 0) -> Interval:

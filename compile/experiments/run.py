@@ -19,7 +19,7 @@ from knowgap.compiling.evaluation.evaluator import evaluate, file_name
 from knowgap.compiling.evaluation.metrics import get_metric
 from knowgap.compiling.evaluation.results import COSTS, Evaluations
 from knowgap.compiling.evaluation.shared_cache import share_results
-from knowgap.compiling.evaluation.statistics import SIGNIFICANT, few_questions
+from knowgap.compiling.evaluation.statistics import SIGNIFICANT
 from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, Row, read_table
 from knowgap.compiling.run import Run
 from knowgap.errors import UnknownName, UsageError
@@ -173,8 +173,7 @@ class ExperimentResult:
         searched = "".join(f"{n} {origin.retriever[n]}, " for n in ("name", "passages") if n in origin.retriever)
         here = f"here: {origin.lm}, {searched}{len(found[0].records)} questions of {origin.split}"
         paper = f"the paper: {self.table.setting}" if self.table.setting else ""
-        scores = [each.interval(name) for each in found for name in each.metrics if each.defines(name)]
-        return "; ".join(filter(None, (here, paper, column.differs, few_questions(scores))))
+        return "; ".join(filter(None, (here, paper, column.differs)))
 
     def markdown(self) -> str:
         """The results as Markdown: a table for each column, with the paper's figure beside each of ours."""

@@ -1,4 +1,4 @@
-"""Draft a question from passages with a language model, and check it; the first check that fails drops it."""
+"""Draft a question from passages with a language model, and check it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ DROPPED = {
     "other answer": "another answer is found in its passages",
     "one is enough": "one of its two passages settles it",
     "repeated": "it asks the same as an earlier one",
-    "lost": "the language model could not be reached; the same command asks again",
 }
 """Why a draft is dropped, in the order in which it is checked."""
 
@@ -91,73 +90,71 @@ class Draft(BaseModel, extra="forbid"):
         return json.dumps(record, ensure_ascii=False) + "\n"
 
 
-class Author:
-    """A language model that drafts questions and checks them; may be used by several threads.
+def write_draft(lm: dspy.BaseLM, material: Material) -> Draft:
+    """Have a language model write a question and check it; the first check that fails drops it.
 
-    Attributes:
-        lm: the language model.
-        last_error: the last error of a call that it did not answer, if there was one.
+    Raises:
+        LanguageModelError: the language model does not answer, and would not answer other requests either.
     """
+    draft = Draft(id=material.id, kind=material.kind, passages=[p.to_dict() for p in material.passages])
+    try:
+        _compose(draft, lm, material)
+        _check_words(draft, material.passages)
+        _check(draft, lm, list(material.passages))
+    except _Dropped as reason:
+        draft.dropped = str(reason)
+    except LanguageModelError as error:
+        cause = error.__cause__
+        if cause is None or fatal_cause(cause) is not None or is_connection_error(cause):
+            raise
+        draft.dropped = "refused"
+    return draft
 
-    def __init__(self, lm: dspy.BaseLM):
-        self.lm, self.last_error = lm, None
 
-    def draft(self, material: Material) -> Draft:
-        """Write a question and check it; raise a `LanguageModelError` that would affect every other draft as well."""
-        draft = Draft(id=material.id, kind=material.kind, passages=[p.to_dict() for p in material.passages])
-        try:
-            self._compose(draft, material)
-            _check_words(draft, material.passages)
-            self._check(draft, material.passages)
-        except _Dropped as reason:
-            draft.dropped = str(reason)
-        except LanguageModelError as error:
-            if error.__cause__ is None or fatal_cause(error.__cause__) is not None:
-                raise
-            self.last_error = error
-            draft.dropped = "lost" if is_connection_error(error.__cause__) else "refused"
-        return draft
+def _compose(draft: Draft, lm: dspy.BaseLM, material: Material) -> None:
+    """Have the question written."""
+    signature, link = (WriteTwoHops, {"link": material.link}) if material.kind == "two_hop" else (WriteOneHop, {})
+    output = _ask(lm, signature, passages=list(material.passages), **link, style=_STYLE)
+    draft.question, draft.answer = text_of(output, "question"), text_of(output)
+    steps = output.get("steps") or ()
+    draft.steps = [step.model_dump() for step in steps if step.question.strip() and step.answer.strip()]
+    if not (output.possible and draft.question and draft.answer):
+        raise _Dropped("nothing to ask")
 
-    def _compose(self, draft: Draft, material: Material) -> None:
-        """Have the question written."""
-        signature, link = (WriteTwoHops, {"link": material.link}) if material.kind == "two_hop" else (WriteOneHop, {})
-        output = self._ask(signature, passages=list(material.passages), **link, style=_STYLE)
-        draft.question, draft.answer = text_of(output, "question"), text_of(output)
-        steps = output.get("steps") or ()
-        draft.steps = [step.model_dump() for step in steps if step.question.strip() and step.answer.strip()]
-        if not (output.possible and draft.question and draft.answer):
-            raise _Dropped("nothing to ask")
 
-    def _check(self, draft: Draft, passages: Sequence[Passage]) -> None:
-        """Have the question answered without passages, from all and from each."""
-        read = self._ask(ReadQuestion, question=draft.question, style=_STYLE)
-        if not read.clear:
-            raise _Dropped("unclear")
-        draft.from_memory = bool(read.knows) and self._is_answer(draft, text_of(read))
-        settled = self._ask(AnswerIfSettled, question=draft.question, passages=list(passages), style=_STYLE)
-        if not settled.settled:
-            raise _Dropped("not answerable")
-        found = text_of(settled)
-        if not self._is_answer(draft, found):
-            raise _Dropped("other answer")
-        if normalize_answer(found) != normalize_answer(draft.answer) and len(found.split()) <= _LONGEST_ANSWER:
-            draft.aliases = [found]
-        for passage in passages if len(passages) > 1 else ():
-            alone = self._ask(AnswerIfSettled, question=draft.question, passages=[passage], style=_STYLE)
-            if alone.settled and self._is_answer(draft, text_of(alone)):
-                raise _Dropped("one is enough")
+def _check(draft: Draft, lm: dspy.BaseLM, passages: list[Passage]) -> None:
+    """Have the question answered without passages, from all and from each."""
 
-    def _is_answer(self, draft: Draft, answer: str) -> bool:
-        """Whether an answer is that of a draft: in the same words, or as the language model judges."""
+    def is_answer(answer: str) -> bool:
+        """Whether it is the draft's answer: in the same words, or as the language model judges."""
         if not answer or normalize_answer(answer) == normalize_answer(draft.answer):
             return bool(answer)
-        return bool(self._ask(JudgeAnswer, question=draft.question, prediction=answer, reference=draft.answer).correct)
+        asked = {"question": draft.question, "prediction": answer, "reference": draft.answer}
+        return bool(_ask(lm, JudgeAnswer, **asked).correct)
 
-    def _ask(self, signature: type[dspy.Signature], **inputs: Any) -> dspy.Prediction:
-        output = ask_teacher(dspy.Predict(signature), self.lm, **inputs)
-        if output is None:
-            raise _Dropped("unreadable")
-        return output
+    read = _ask(lm, ReadQuestion, question=draft.question, style=_STYLE)
+    if not read.clear:
+        raise _Dropped("unclear")
+    draft.from_memory = bool(read.knows) and is_answer(text_of(read))
+    settled = _ask(lm, AnswerIfSettled, question=draft.question, passages=passages, style=_STYLE)
+    if not settled.settled:
+        raise _Dropped("not answerable")
+    found = text_of(settled)
+    if not is_answer(found):
+        raise _Dropped("other answer")
+    if normalize_answer(found) != normalize_answer(draft.answer) and len(found.split()) <= _LONGEST_ANSWER:
+        draft.aliases = [found]
+    for passage in passages if len(passages) > 1 else ():
+        alone = _ask(lm, AnswerIfSettled, question=draft.question, passages=[passage], style=_STYLE)
+        if alone.settled and is_answer(text_of(alone)):
+            raise _Dropped("one is enough")
+
+
+def _ask(lm: dspy.BaseLM, signature: type[dspy.Signature], **inputs: Any) -> dspy.Prediction:
+    output = ask_teacher(dspy.Predict(signature), lm, **inputs)
+    if output is None:
+        raise _Dropped("unreadable")
+    return output
 
 
 class _Dropped(Exception):

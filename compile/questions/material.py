@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import itertools
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -24,7 +25,6 @@ _FEWEST_WORDS = 12
 """Shorter passages are not used, since they have nothing to ask for."""
 _QUERY = 60  # words of a passage with which its neighbours are searched for
 _NEIGHBOURS = 5  # hits among which a neighbour is taken
-_SAME_WORDS = 0.95  # two passages that share at least this part of their words are copies
 _NAMES = 12  # names of a passage that are looked for
 _BESIDE_THE_SUBJECT = re.compile(r"^(the|an?) | / .*|\s*\([^()]*\)\s*$", re.IGNORECASE)
 
@@ -59,12 +59,10 @@ class Corpus:
 
     def _ordered(self, kind: str) -> list[Passage]:
         """The passages in the order of a kind: the first of every document, then the second ones."""
-        seen, turns = Counter[str](), list[int]()
-        ranked = sorted(self._seeds, key=lambda p: self._rank(kind, p))
-        for document in map(_document, ranked):
-            turns.append(seen[document])
-            seen[document] += 1
-        return [ranked[place] for place in sorted(range(len(ranked)), key=turns.__getitem__)]
+        documents: dict[str, list[Passage]] = defaultdict(list)
+        for passage in sorted(self._seeds, key=lambda p: self._rank(kind, p)):
+            documents[_document(passage)].append(passage)
+        return [each for turn in itertools.zip_longest(*documents.values()) for each in turn if each is not None]
 
     def materials(self, kind: str) -> Iterator[Material]:
         """Yield what questions of a kind can be written from, best first; pairs are searched for as they are taken.
@@ -88,7 +86,7 @@ class Corpus:
         titled: dict[str, set[str]] = {}
         for hit in hits:
             titled.setdefault(subject(hit.title), set()).add(_document(hit))
-        for hit in sorted(hits, key=lambda hit: " " not in subject(hit.title)):  # titles of one word last
+        for hit in hits:
             title = subject(hit.title)
             if len(titled[title]) == 1 and _document(hit) != _document(passage) and mentions(passage.text, title):
                 return Material("two_hop", (passage, hit), title)
@@ -97,9 +95,7 @@ class Corpus:
     def _neighbour(self, passage: Passage) -> Material | None:
         """A passage and the nearest one of another document."""
         for other in self._search([" ".join(str(passage).split()[:_QUERY])]):
-            first, second = {*words(passage.text)}, {*words(other.text)}
-            is_copy = len(first & second) >= _SAME_WORDS * len(first | second)
-            if _document(other) != _document(passage) and not is_copy:
+            if _document(other) != _document(passage):
                 return Material("two_hop", (passage, other))
         return None
 

@@ -9,27 +9,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.evaluation.threads import map_ordered
-from knowgap.compiling.questions.author import DROPPED, KINDS, Author, Draft
+from knowgap.compiling.questions.author import DROPPED, KINDS, Draft, write_draft
 from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.run import Run
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.metering import UsageTracker, track_usage
-from knowgap.lms.providers import EXTRACTIVE, unreadable_replies
+from knowgap.lms.providers import EXTRACTIVE
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.retrieval.words import words
 from knowgap.storage.files import write_file
+from knowgap.storage.progress import no_progress
 from knowgap.storage.record_file import RecordFile
 
 _DRAFTS = 3
 """The most drafts for each question that is wanted; a kind that needs more gets fewer questions."""
-_ASKED_AGAIN = ("lost", "unreadable")
-"""Drafts that are not kept in the file, so that the next run asks for them again."""
-_HOPELESS = 4
-"""How many drafts a round must have, after earlier rounds, for the run to end if all of them fail."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def write_questions(
         raise UsageError(f"{path} already exists, but {file.name} beside it does not: name another file")
     corpus = Corpus(index, run.seed)
     with RecordFile(file, Draft, made_with, "draft") as records, track_usage(UsageTracker()) as tracker:
-        drafts = _draft_all(Author(lm), corpus, records, wanted, run, tracker)
+        drafts = _draft_all(lm, corpus, records, wanted, run)
     done = WrittenQuestions(drafts, tracker.usage.asked, wanted)
     if not done.kept:
         dropped = Counter(draft.dropped for draft in drafts).most_common()
@@ -133,7 +132,7 @@ def write_questions(
 
 
 def _draft_all(
-    author: Author, corpus: Corpus, file: RecordFile[Draft], wanted: dict[str, int], run: Run, tracker: UsageTracker
+    lm: dspy.BaseLM, corpus: Corpus, file: RecordFile[Draft], wanted: dict[str, int], run: Run
 ) -> list[Draft]:
     """Draft in rounds, each of as many questions as are missing; return all drafts.
 
@@ -141,11 +140,9 @@ def _draft_all(
     """
 
     def draft(material: Material) -> Draft:
-        known = file.records.get(material.id)
-        made = known or author.draft(material)
-        if known is None and made.dropped not in _ASKED_AGAIN:
-            file.append(made)
-        return made.model_copy()
+        if material.id not in file.records:
+            file.append(write_draft(lm, material))
+        return file.records[material.id].model_copy()
 
     left = {kind: itertools.islice(corpus.materials(kind), _DRAFTS * number) for kind, number in wanted.items()}
     drafts, asked = list[Draft](), set[str]()
@@ -154,16 +151,11 @@ def _draft_all(
         materials = [each for kind, n in wanted.items() for each in itertools.islice(left[kind], n - kept[kind])]
         if not materials:
             return drafts
-        before, total = len(drafts), len(drafts) + len(materials)
+        total = len(drafts) + len(materials)
         for each in map_ordered(draft, materials, run.num_threads, ahead=8 * run.num_threads):
             question = " ".join(words(each.question))
             if not each.dropped and question in asked:
                 each.dropped = "repeated"
             asked.add(question)
             drafts.append(each)
-            if run.progress is not None:
-                run.progress(len(drafts), total, "drafts")
-        failed = sum(each.dropped in _ASKED_AGAIN for each in drafts[before:])
-        # A round in which every draft has failed ends the run, unless it is a short one after others.
-        if failed == len(materials) and (failed >= _HOPELESS or not before):
-            raise author.last_error or unreadable_replies(author.lm, tracker.usage.asked, 0)
+            (run.progress or no_progress)(len(drafts), total, "drafts")

@@ -139,7 +139,7 @@ class Objective(Generic[P]):
         finally:
             trial.set_user_attr(SPENT, tracker.usage.model_dump())
             if records:
-                trial.set_user_attr(COSTS, mean_costs(records, self.metric))
+                trial.set_user_attr(COSTS, mean_costs(records))
         return float(np.mean([record.scores[self.metric] or 0.0 for record in records]))
 
     def program_of(self, trial: Trial | FrozenTrial) -> P:

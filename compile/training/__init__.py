@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -86,5 +86,5 @@ def train(
     base = base or (config.paper_base if preset else config.default_base)
     if not base:
         raise UsageError(f"train {kind}: name the model to start from with --model")
-    passages = data.passages(retriever)
+    passages: Any = data.corpus or (retriever if isinstance(retriever, Iterable) else ())
     return function(data.questions("train", limit), retriever, passages, Path(output), base, config, run)

@@ -170,7 +170,7 @@ def test_tokens_that_a_server_does_not_report_are_not_zero(server, local):
         cost = Direct()(question="Where?").trace.cost
     assert (cost.lm_calls, cost.unreported_calls) == (1, 1)
     assert "– tokens" in str(cost)
-    assert mean_costs([QuestionRecord(id="q", cost=cost)], "f1")["tokens"] is None
+    assert mean_costs([QuestionRecord(id="q", cost=cost)])["tokens"] is None
 
 
 def answering(**kwargs):

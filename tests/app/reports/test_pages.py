@@ -44,7 +44,7 @@ def test_evaluations_show_scores_types_and_every_question(tests_before_and_after
     Evaluations(tests_before_and_after).save(tmp_path)
     page = read_page(render_report(tmp_path))
     assert page.text == read_page(render_report(tests_before_and_after)).text
-    [*_, scores] = page.table("calls / right")
+    [*_, scores] = page.table("LM calls")
     assert scores[:3] == ["test after", str(after.interval()), str(after.interval("f1"))]
     wins = [r.id for r in after.records if r.scores["f1"] > before.scores("f1")[r.id]]
     assert [len(page.having("details", kind)) for kind in ("win", "q")] == [len(wins), 12]
@@ -86,7 +86,7 @@ def test_everything_from_the_data_is_text_failures_included():
     assert "\u202e" not in html
     assert html.count("<script") == html.count("<img") == 0
     assert page.text.count(HOSTILE.replace("\u202e", "\ufffd").replace("\x1b", "\ufffd")) > 8
-    failed = page.table("calls / right")
+    failed = page.table("LM calls")
     assert failed[1][failed[0].index("failed")] == "1"
     assert "onerror=alert(1)>" in page.table("why")[1][1]
     assert len(page.having("details", "failed")) == 1

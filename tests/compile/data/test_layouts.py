@@ -72,20 +72,20 @@ def numbered(name: str, count: int) -> list[dict]:
 
 def save(folder: Path, name: str, records: list[dict]) -> Path:
     path = folder / "dev.json"
-    whole = json.dumps({"Data": records, "Domain": "unfiltered-web"}, indent=4)
+    whole = json.dumps({"Data": records, "Domain": "unfiltered-web"})
     path.write_text(whole if name == "triviaqa" else "\n".join(map(json.dumps, records)))
     return path
 
 
 def load(folder: Path, name: str, *others: dict):
-    return load_dataset(save(folder, name, [RECORDS[name][0], *others]), split_as="test")
+    return load_dataset(f"{name}:{save(folder, name, [RECORDS[name][0], *others])}", split_as="test")
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
     path = save(tmp_path, name, numbered(name, 30))
-    assert detect_layout(path) == name
-    data = load_dataset(path)
+    assert detect_layout(path) == ("jsonl" if name == "nq_open" else name)
+    data = load_dataset(f"{name}:{path}")
     assert data.name == ("dev" if name == "jsonl" else name)
     every = [example for split in SPLITS for example in data.splits[split]]
     assert len({e.id for e in every}) == 30
@@ -115,7 +115,6 @@ def test_fields_of_a_layout(tmp_path, name):
         ("asqa", "qa_pairs", [{"question": "x"}], "short_answers"),
         ("triviaqa", "Answer", {"Aliases": ["x"]}, "Value"),
         ("arc_challenge", "answerKey", "C", None),
-        ("arc_challenge", "question", {"stem": "x", "choices": CHOICES[:1] * 2}, None),
         ("flashrag", "golden_answers", [], "answer"),
         ("nq_open", "answer", [1], "answer.0"),
     ],
@@ -141,9 +140,6 @@ def test_strategyqa_with_paragraphs(tmp_path):
     lines.unlink()
     release.write_text('{"Orle-1": {"title": "Orle", "para_index": 1, "content": "Text."}}')
     assert [passage.text for passage in load(tmp_path, "strategyqa").corpus] == ["Text."]
-    release.write_text('{"Orle-1": {"title": "Orle"')
-    with pytest.raises(DataError, match=r"dev_paragraphs.json: is not JSON"):
-        load(tmp_path, "strategyqa")
 
 
 def test_multiple_choice_flat_layout(tmp_path):

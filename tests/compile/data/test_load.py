@@ -120,10 +120,7 @@ def test_a_layout_is_told_apart_or_stands_before_the_path(tmp_path):
     with pytest.raises(DataError, match=r"mine\.jsonl:1: .* or provide the fields question and answer"):
         load_dataset(own)
     write(own, [{"question": "x?", "answer": ["y", "z"]}])
-    assert load_dataset(own).name == "nq_open"
-    assert load_dataset(f"jsonl:{own}").name == "mine"
-    strategy = {"qid": "7", "question": "x?", "gold_ids": ["p"]}  # a text for an answer, where StrategyQA has a boolean
-    assert load_dataset(write(own, [{**strategy, "answer": "y"}]), split_as="dev").splits["dev"][0].gold_ids == ["p"]
+    assert (load_dataset(own).name, load_dataset(f"nq_open:{own}").name) == ("mine", "nq_open")
 
 
 @pytest.mark.parametrize(("name", "mark"), [("dev.csv", ","), ("dev.csv", ";"), ("dev.TSV", "\t")])
@@ -172,7 +169,6 @@ BAD = {
             [{"context": [{"id": "p", "text": n}]} for n in "12"],
             r"mine.jsonl:2: two different passages have the id 'p'",
         ),
-        ([{"gold_ids": ["absent"], "context": ["text"]}], r"mine.jsonl:1 \(gold_ids\): 'absent' is not in the corpus"),
         ([{"question": "x\ud83d"}], r"mine.jsonl:1 .*unicode"),  # half a character, as in a cut text
     ],
 )
