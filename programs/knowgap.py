@@ -47,10 +47,10 @@ class KnowGap(Program):
     """
 
     name = "knowgap"
-    calls = "1 to 4"
+    calls = "1 to 3"
     part_names: ClassVar[tuple[str, ...]] = ("retriever", "reranker")
 
-    iterations = Integer(4, "rounds of searching and reading at most; 1 retrieves once", low=1, high=10)
+    iterations = Integer(3, "rounds of searching and reading at most; 1 retrieves once", low=1, high=10)
     top_k = Integer(5, "passages found for a query, and new passages shown in a round", low=1, high=20)
     max_queries = Integer(5, "queries at most in a round", low=1, high=8)
     patience = Integer(2, "rounds in a row without a useful passage, after which the search ends", low=1, high=5)
@@ -108,13 +108,8 @@ class KnowGap(Program):
             doubted = claimed
             known = [step for step in steps if not _GAP.search(step)]
             self.record(Missing(missing=missing or question, known=known))
-            proposed = reply.queries or (
-                [_SOURCE.sub("", step).strip() for step in steps[-2:]] or [answer]
-                if doubted
-                else [missing]
-                if missing and iteration == 1
-                else []
-            )
+            leads = [missing] if missing else [_SOURCE.sub("", step).strip() for step in steps[-2:]] or [answer]
+            proposed = reply.queries or (leads if doubted or iteration == 1 else [])
             queries, repeated = clean_lines(proposed, self.max_queries, asked)
             if not doubted and (not queries or dry == self.patience):
                 self.record(Stopped(reason="no new query" if not queries else "nothing new"))
@@ -126,7 +121,14 @@ class KnowGap(Program):
         return self._read_again(question, distinct([*kept, *new, *found])[: self.keep + self.top_k], missing, steps)
 
     def conclude(self, answer: str, passages: Sequence[Passage], **verdict: Any) -> dspy.Prediction:
-        """As for every program; an answer that is longer than the style allows is shortened by one more call."""
+        """As for every program; an answer that is longer than the style allows is shortened.
+
+        It becomes what fills the last step, if it contains that, or else what one more call makes of it.
+        """
+        for step in list(verdict.get("steps", ()))[-1:]:
+            filled = _SOURCE.sub("", step).rpartition(":")[2].strip(" .")
+            if filled and not fits_style(answer, self.style) and _words(filled) in _words(answer):
+                answer = filled
         return super().conclude(self.shortened(answer), passages, **verdict)
 
     def _search(self, queries: Sequence[str], shown: int) -> list[Passage]:

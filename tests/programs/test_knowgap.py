@@ -178,6 +178,19 @@ def test_an_answer_that_stands_in_no_passage_is_not_taken(answer, taken):
         assert searched == ["designer: Ada Venn", f"birthplace: {answer}"]
 
 
+def test_a_guess_of_the_first_round_without_a_query_is_searched_for():
+    table = {**TABLE, "designer: Ada Venn": [VENN]}
+    prediction, engine = ask([reply([1], "Ada Venn", steps=["designer: Ada Venn [1]"]), SETTLED], table=table)
+    assert engine.asked("read")[1]["searched"] == [QUESTION, "designer: Ada Venn"]
+    assert (prediction.answer, prediction.supported) == ("Tarn", True)
+
+
+def test_of_a_sentence_what_fills_the_last_step_is_the_answer():
+    told = reply([1], "The Orle Bridge was designed by Ada Venn.", True, steps=["designer of the bridge: Ada Venn [1]"])
+    prediction, engine = ask([told])
+    assert (prediction.answer, engine.acts) == ("Ada Venn", ["read"])
+
+
 def test_an_answer_is_shortened_by_the_model_of_the_last_reading():
     lm, engine = scripted_lm(lambda *_: {"answer": "Ada Venn was born in Tarn, a town of the north."})
     program = KnowGap(TableRetriever(TABLE), iterations=1)
