@@ -17,7 +17,7 @@ from knowgap.errors import EmptyQuestion, UsageError
 from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Configurable, Integer, Threshold
-from knowgap.programs.passages import LMEntailment, distinct, knowledge_tokens, number_passages
+from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction, cite_answer, say_unsupported
 from knowgap.programs.replies.asking import Reply, ask_until_read, lm_of, predict_of, without_last
 from knowgap.programs.replies.text import fits_style, known_text, text_of, warn_once, without_surrogates
@@ -70,7 +70,7 @@ class Program(Streamable, Configurable):
     sub_models: ClassVar[Mapping[str, str]] = {}
 
     style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
-    max_calls = Integer[int | None](
+    max_calls = Integer(
         None, "calls for a question at most; the last one answers from what there is", low=1, high=1000, tune=False
     )
 
@@ -153,8 +153,7 @@ class Program(Streamable, Configurable):
         check_cancelled()
         recorder, signature = RECORDER.get(), getattr(predict_of(predictor), "signature", None)
         recorder.budget.check(last=last)
-        named = [*vars(self).items(), ("shorten", _SHORTEN), ("last answer", _LAST)]
-        act = next((name for name, value in named if value is predictor), type(predictor).__name__)
+        act = next((name for name, value in vars(self).items() if value is predictor), type(predictor).__name__)
         shortened = steps.Shortened(act=act, passages=[], demonstrations=0)
         while True:
             numbered, listed = number_passages(inputs, signature)
@@ -221,7 +220,7 @@ class Program(Streamable, Configurable):
             passages: those the answer rests on. What the language model wrote itself is not cited.
             supported: whether what was read states the answer; None if the method does not judge that.
             missing: what is still missing for an answer; empty if nothing, or if the method does not say.
-            **added: further fields of the prediction; `confidence` and `explanation` are in the trace as well.
+            **added: further fields of the prediction; `confidence` is in the trace as well.
         """
         recorder, judge = RECORDER.get(), self.parts().get("entailment")
         guess = answer if supported is False and not is_unknown(answer) else ""
@@ -229,18 +228,16 @@ class Program(Streamable, Configurable):
         refused = supported is False and self.style == "sentence"
         if refused:
             answer = say_unsupported(recorder.question, guess, missing, explanation)
+        sure = confidence if isinstance(confidence, (int, float)) else None
         verdict: dict[str, Any] = {"supported": supported, "missing": missing}
-        told = {"confidence": confidence if isinstance(confidence, (int, float)) else None, "explanation": explanation}
         ids = [passage.id for passage in passages]
-        self.record(steps.Answered(answer=answer, passages=ids, **told, **verdict), *passages)
+        self.record(steps.Answered(answer=answer, confidence=sure, passages=ids, **verdict), *passages)
         own = {step.passage for step in recorder.steps if isinstance(step, steps.Prompted)}
         cited = [passage for passage in passages if passage.id not in own]
-        find = functools.partial(cite_answer, recorder.question, answer, cited, self.style, judge)
-        cite: Any = list if refused else find
-        if isinstance(judge, LMEntailment):  # whose call is one of the question
-            cite = functools.partial(list, cite())
-        fields = {**verdict, "guess": guess, "trace": None, **added, "passages": list(passages), "answer": answer}
-        return CitedPrediction.of(fields, cite)  # `dspy.majority` compares the last field
+        citations = [] if refused else cite_answer(recorder.question, answer, cited, self.style, judge)
+        fields = {**verdict, "guess": guess, "trace": None, **added, "citations": citations}
+        fields |= {"passages": list(passages), "answer": answer}  # `dspy.majority` compares the last field
+        return CitedPrediction(**fields)
 
     def conclude_with(self, output: Any, passages: Sequence[Passage], **added: Any) -> dspy.Prediction:
         """Conclude with the answer of an output, and add its `reasoning`, which is recorded; both may be empty."""

@@ -130,5 +130,5 @@ class BlendFilter(Program):
         relevant = cited(passages, output.relevant_ids or ()) if output is not None else []
         kept = [passage for passage in passages if passage in relevant]
         dropped = [passage.id for passage in passages if passage not in relevant]
-        self.record(Filtered(kept=[passage.id for passage in kept], dropped=dropped, reason=" ".join(judged.split())))
+        self.record(Filtered(kept=[passage.id for passage in kept], dropped=dropped))
         return kept

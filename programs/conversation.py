@@ -58,7 +58,8 @@ def greet(program: Any, message: str) -> CitedPrediction | None:
     if any(message.strip().casefold() in passage.title.casefold().split(" / ") for passage in passages):
         return None
     trace = Trace(program=program.name, question=message, steps=[Asked(question=message), Answered(answer=replies[-1])])
-    return CitedPrediction(passages=[], supported=None, missing="", guess="", trace=trace, answer=replies[-1])
+    fields: dict[str, Any] = {"supported": None, "missing": "", "guess": "", "trace": trace, "citations": []}
+    return CitedPrediction(**fields, passages=[], answer=replies[-1])
 
 
 class FollowUp(Program):

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Annotated, Any, ClassVar, Literal
 
 import dspy
 from dspy.predict.parameter import Parameter
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from typing_extensions import Self
 
 from knowgap.errors import UnknownName, ValueOutOfBounds
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.retrieval.rerankers.reranker import is_bge_base
 
-T = TypeVar("T")
 
-
-class Hyperparameter(Generic[T]):
+class Hyperparameter:
     """The declaration of one hyperparameter.
 
     Args:
@@ -35,20 +33,17 @@ class Hyperparameter(Generic[T]):
     """
 
     name: str = ""
+    kind: Any
+    """The type of the values with their bounds, as pydantic takes it."""
     bounds: str
     """The permitted values in words."""
 
-    def __init__(self, default: T, help: str, *, when: Mapping[str, Sequence[Any]] | None = None, tune: bool = True):
-        self.default, self.help, self.tune = default, help, tune
-        self.when = when or {}
+    def __init__(self, default: Any, help: str, *, when: Mapping[str, Sequence[Any]] | None = None, tune: bool = True):
+        self.default, self.help, self.when, self.tune = default, help, when or {}, tune
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
     def __get__(self, instance: object | None, owner: type) -> Any:
         if instance is None:
             return self
@@ -62,28 +57,24 @@ class Hyperparameter(Generic[T]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # all instances of a class share its declarations
 
-    def check(self, value: Any) -> T:
+    def check(self, value: Any) -> Any:
         """Convert `value`, which may be a text, to the declared type.
 
         Raises:
             ValueOutOfBounds: with the name, the value and the bounds.
         """
         try:
-            return self._convert(value)
-        except (TypeError, ValueError, LookupError, OverflowError):
+            return TypeAdapter[Any](self.kind).validate_python(value)
+        except ValueError:
             raise ValueOutOfBounds(f"{self.name}={value!r} is out of bounds: it takes {self.bounds}") from None
-
-    def _convert(self, value: Any) -> T:
-        """Like `check`, but raises any of the errors that `check` catches."""
-        raise NotImplementedError
 
     def active(self, values: Mapping[str, Any]) -> bool:
         """Whether this hyperparameter has an effect, given the `values` of the others."""
         return all(values.get(name) in allowed for name, allowed in self.when.items())
 
 
-class Real(Hyperparameter[T]):
-    """A finite number from `low` to `high`, both included; or None for "not set", if that is the default.
+class Real(Hyperparameter):
+    """A number from `low` to `high`, both included; or None, also given as `none`, if that is the default.
 
     Args:
         search: a narrower range for a study; None for the whole range.
@@ -91,30 +82,25 @@ class Real(Hyperparameter[T]):
 
     whole = False
 
-    def __init__(
-        self, default: T, help: str, *, low: float, high: float, search: tuple[float, float] | None = None, **more: Any
-    ):
+    def __init__(self, default: float | None, help: str, *, low: float, high: float, search: Any = None, **more: Any):
         super().__init__(default, help, **more)
         self.low, self.high, self.search = low, high, search or (low, high)
         self.optional = default is None
+        self.kind = Annotated[int if self.whole else float, Field(ge=low, le=high)]
         self.bounds = f"{'whole ' * self.whole}numbers from {low:g} to {high:g}{', or none' * self.optional}"
 
-    def _convert(self, value: Any) -> Any:
-        if self.optional and value in (None, "", "none", "None"):
-            return None
-        number = float(value)
-        if isinstance(value, bool) or not self.low <= number <= self.high or (self.whole and number != int(number)):
-            raise ValueError
-        return int(number) if self.whole else number
+    def check(self, value: Any) -> Any:
+        """As for every hyperparameter."""
+        return None if self.optional and value in (None, "none") else super().check(value)
 
 
-class Integer(Real[T]):
+class Integer(Real):
     """A whole number."""
 
     whole = True
 
 
-class Threshold(Real["float | None"]):
+class Threshold(Real):
     """The probability from which a model's yes counts; None asks for a plain yes or no.
 
     With a threshold set, DSPy asks for the predictor's boolean output as a decision (`Noul`): the backend gives a
@@ -125,8 +111,8 @@ class Threshold(Real["float | None"]):
         field: its boolean output.
     """
 
-    def __init__(self, predictor: str, field: str, help: str, **kwargs: Any):
-        super().__init__(None, help, low=0.0, high=1.0, **kwargs)
+    def __init__(self, predictor: str, field: str, help: str, **more: Any):
+        super().__init__(None, help, low=0.0, high=1.0, **more)
         self.predictor, self.field = predictor, field
 
     def apply(self, program: Any) -> None:
@@ -139,31 +125,25 @@ class Threshold(Real["float | None"]):
             predictor.fields = decisions
 
 
-class Switch(Hyperparameter[bool]):
+class Switch(Hyperparameter):
     """On or off; also given as text, such as `true`, `on`, `yes` or `1`."""
 
-    bounds = "true or false"
-
-    def _convert(self, value: Any) -> bool:
-        return TypeAdapter(bool).validate_python(str(value).strip())
+    kind, bounds = bool, "true or false"
 
 
-class Choice(Hyperparameter[str]):
+class Choice(Hyperparameter):
     """One of a few words."""
 
-    def __init__(self, default: str, help: str, *, choices: Sequence[str], **kwargs: Any):
-        super().__init__(default, help, **kwargs)
+    def __init__(self, default: str, help: str, *, choices: Sequence[str], **more: Any):
+        super().__init__(default, help, **more)
         self.choices = tuple(choices)
-        self.bounds = "one of " + ", ".join(self.choices)
-
-    def _convert(self, value: Any) -> str:
-        return self.choices[self.choices.index(value)]
+        self.kind, self.bounds = Literal[self.choices], f"one of {', '.join(self.choices)}"
 
 
 class Setting(Parameter):
     """The value of one hyperparameter in one program, as DSPy saves, loads and copies it."""
 
-    def __init__(self, declaration: Hyperparameter[Any], value: Any):
+    def __init__(self, declaration: Hyperparameter, value: Any):
         self.declaration, self.value = declaration, value
 
     def reset(self) -> None:
@@ -184,31 +164,22 @@ class Configurable(dspy.Module):
     Attributes:
         name: the program's name in the registry; by default the name of the class.
         presets: the hyperparameters that the paper uses for each family of tasks, by preset name.
+        code: the class that declares the hyperparameters: the program's own, or that of the module it wraps.
     """
 
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    code: ClassVar[type]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "name" not in vars(cls):
-            cls.name = cls.__name__
+        cls.name, cls.code = vars(cls).get("name", cls.__name__), vars(cls).get("code", cls)
 
     @classmethod
-    def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
+    def hyperparameters(cls) -> dict[str, Hyperparameter]:
         """The declared hyperparameters by name, those of base classes first."""
-        return declared_in(cls)
-
-    @classmethod
-    def preset(cls, name: str) -> dict[str, Any]:
-        """The hyperparameters of a preset.
-
-        Raises:
-            UnknownName: the program has no such preset.
-        """
-        if name not in cls.presets:
-            raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
-        return dict(cls.presets[name])
+        classes = reversed(cls.code.__mro__)
+        return {name: each for c in classes for name, each in vars(c).items() if isinstance(each, Hyperparameter)}
 
     @classmethod
     def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:
@@ -219,7 +190,9 @@ class Configurable(dspy.Module):
         Raises:
             UnknownName: the program has no such preset.
         """
-        values = cls.preset(name)
+        if name not in cls.presets:
+            raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
+        values = dict(cls.presets[name])
         if "delta" in values and "delta" not in kwargs and not is_bge_base(kwargs.get("reranker")):
             left_out = f"preset {name}: its delta is left out, since it is on BGE-reranker-base's scale"
             warnings.warn(left_out, stacklevel=2)
@@ -253,9 +226,3 @@ class Configurable(dspy.Module):
         declared = self.hyperparameters()
         changed = [f"{name}={value!r}" for name, value in self.values().items() if value != declared[name].default]
         return f"{type(self).__name__}({', '.join(changed)})"
-
-
-def declared_in(cls: type) -> dict[str, Hyperparameter[Any]]:
-    """The hyperparameters that a class declares, by name, those of its base classes first."""
-    classes = reversed(cls.__mro__)
-    return {name: each for c in classes for name, each in vars(c).items() if isinstance(each, Hyperparameter)}

@@ -56,7 +56,7 @@ class KnowGap(Program):
     patience = Integer(2, "rounds in a row without a useful passage, after which the search ends", low=1, high=5)
     keep = Integer(10, "useful passages kept at most", low=1, high=30)
     retrieve_k = Integer(20, "passages found for a query before the reranker orders them", low=1, high=200, tune=False)
-    delta = Real[float | None](
+    delta = Real(
         None, "score below which the reranker drops a passage; none drops no passage", low=-20, high=20, tune=False
     )
 
@@ -106,8 +106,7 @@ class KnowGap(Program):
                 self.record(Stopped(reason="answered"))
                 return self.conclude(answer, kept, supported=True, steps=steps)
             doubted = claimed
-            known = [step for step in steps if not _GAP.search(step)]
-            self.record(Missing(missing=missing or question, known=known))
+            self.record(Missing(missing=missing or question))
             leads = [missing] if missing else [_SOURCE.sub("", step).strip() for step in steps[-2:]] or [answer]
             proposed = reply.queries or (leads if doubted or iteration == 1 else [])
             queries, repeated = clean_lines(proposed, self.max_queries, asked)

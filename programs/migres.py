@@ -54,7 +54,7 @@ class MIGRES(Program):
     part_names = ("retriever", "reranker", "entailment")
 
     iterations = Integer(5, "iterations at most (T, table 12)", low=1, high=10)
-    delta = Real[float | None](
+    delta = Real(
         None, "relevance threshold δ; none takes the reranker's own (3 for BGE-base)", low=-30, high=30, search=(-4, 8)
     )
     top_k = Integer(5, "passages read per iteration at most (k, table 12)", low=1, high=20)
@@ -65,7 +65,7 @@ class MIGRES(Program):
         "what is read of a passage: its relevant sentences, all, a summary or a snippet (table 5)",
         choices=("sentences", "none", "summary", "snippet"),
     )
-    entailment_threshold = Real[float | None](
+    entailment_threshold = Real(
         None, "probability from which a passage entails a statement; none takes the model's own", low=0.0, high=1.0
     )
     prompt_knowledge = Switch(True, "let the model write what it knows if no passage is left (table 6)")
@@ -103,7 +103,7 @@ class MIGRES(Program):
                 missing, reason = "", "answered"
                 break
             missing = text_of(said, "missing") or text_of(said, "explanation") or missing
-            self.record(Missing(missing=missing, known=list(known), explanation=text_of(said, "explanation")))
+            self.record(Missing(missing=missing))
             if step == self.iterations:
                 break
             inputs = {"question": question, "asked": asked, "known": list(known), "missing": missing}

@@ -15,7 +15,7 @@ from knowgap.errors import UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, copy_of, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Hyperparameter, Setting, declared_in
+from knowgap.programs.hyperparameters import Setting
 from knowgap.programs.passages import distinct, knowledge_tokens
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.asking import default_sampling
@@ -84,7 +84,6 @@ class ModuleProgram(Program):
     """
 
     source: ClassVar[ModuleLike]
-    code: ClassVar[type]
     reference: ClassVar[str] = ""
 
     def __init__(
@@ -97,11 +96,6 @@ class ModuleProgram(Program):
         self.needs_retriever = needs or (searches and dspy.settings.rm is None)  # pyright: ignore
         self.question_input = _input_of(self.module)
         super().__init__(retriever, **{**self.values(), **hyperparameters})
-
-    @classmethod
-    def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
-        """The hyperparameters that the module's class declares, by name."""
-        return declared_in(cls.code)
 
     @property
     def holder(self) -> dspy.Module:

@@ -128,7 +128,7 @@ class LMEntailment(NeverCopied):
         """
         premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
         recorder = RECORDER.get(None)
-        if not pairs or (recorder is not None and recorder.budget.left <= recorder.budget.reserved):
+        if not pairs or (recorder is not None and recorder.budget.left <= 1):
             return GroundingEntailment().entails(pairs)
         passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]
         with dspy.context(trace=None):  # no demonstration of a program

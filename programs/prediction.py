@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -72,33 +72,13 @@ def say_unsupported(question: str, guess: str, missing: str, explanation: str) -
 
 
 class CitedPrediction(dspy.Prediction):
-    """What a program returns: `answer`, `passages`, `trace`, and `citations`, which are computed when they are read.
+    """What a program returns: `answer`, `passages`, `trace` and `citations`.
 
     `supported` says whether what was read states the answer; it is None if the program does not judge that. `missing`
-    is what is still missing, and `guess` an answer that is not supported; both may be empty.
+    is what is still missing, and `guess` an answer that is not supported; both may be empty. `citations` are the
+    statements of the answer, each with the passages that hold it, as the program's entailment model judges or, if it
+    has none, the rule of `grounding`; there are none if the answer is unknown or an option.
     """
-
-    _cite: Callable[[], list[Citation]] = list
-
-    def __init__(self, base: Any = None, **fields: Any):
-        super().__init__(base, **fields)
-        self._cite = getattr(base, "_cite", list)
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any], cite: Callable[[], list[Citation]]) -> CitedPrediction:
-        """Make a prediction with these fields, and with what `cite` finds when its citations are read."""
-        made = cls(**fields)
-        made._cite = cite
-        return made
-
-    @property
-    def citations(self) -> list[Citation]:
-        """The statements of the answer, each with the passages that hold it; empty if it is unknown or an option.
-
-        The program's entailment model judges or, if it has none, the rule of `grounding`. No language model is called:
-        if that is the entailment model, it was asked when the question was answered.
-        """
-        return self._cite()
 
     def __repr__(self) -> str:
         shown = {name: shorten(value) if isinstance(value, str) else value for name, value in self.items()}

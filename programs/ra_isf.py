@@ -152,8 +152,7 @@ class RAISF(Program):
         else:
             verdicts = run_concurrently([functools.partial(self._is_relevant, question, each) for each in passages])
         for passage, verdict in zip(passages, verdicts, strict=True):
-            by = "" if model is None else model.name
-            self.record(Judged(what="relevance", value=verdict, passage=passage.id, by=by), passage)
+            self.record(Judged(what="relevance", value=verdict, passage=passage.id), passage)
         return [passage for passage, verdict in zip(passages, verdicts, strict=True) if verdict]
 
     def _is_relevant(self, question: str, passage: Passage) -> bool:

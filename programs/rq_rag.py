@@ -203,7 +203,7 @@ class RQRAG(Program):
         weights, measured = _weights(self.strategy, leaves)
         if not measured:
             leaves = [replace(leaf, generated=None, answer_logprobs=None) for leaf in leaves]
-            self.record(Judged(what="token log-probabilities", value=False, reason="stated confidence instead"))
+            self.record(Judged(what="token log-probabilities", value=False))
         answers, ensemble = [leaf.answer or "" for leaf in leaves], self.strategy == "ensemble"
         groups: dict[str, list[int]] = {}  # what competes as one: the trajectories of an answer, or each by itself
         for i, (leaf, answer) in enumerate(zip(leaves, answers, strict=True)):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
 from typer import Argument, Option
@@ -83,7 +83,7 @@ def ask(
 
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
     from knowgap.programs.conversation import greet
-    from knowgap.programs.prediction import CitedAnswer, CitedPrediction
+    from knowgap.programs.prediction import CitedAnswer
     from knowgap.retrieval.searching import only_documents
 
     if not question.strip():
@@ -95,7 +95,7 @@ def ask(
                 prediction = program(question=question) if greeting is None else greeting
         except LMError as error:
             raise as_language_model_error(error, lm) from error
-        cited = CitedAnswer.of(cast(CitedPrediction, prediction), program.retriever)
+        cited = CitedAnswer.of(prediction, program.retriever)
     _show_answer(question, prediction, cited, trace, as_json)
     cost = prediction.trace.cost
     if cost.all_unreadable:

@@ -236,17 +236,16 @@ def _make(
     """Make a program; the settings take precedence over those of the artifact or preset."""
     import dspy
 
-    given = {name: value for name, value in settings.items() if name != "preset"}
-    preset = settings.get("preset")
     with dspy.context(lm=lm) if lm is not None else nullcontext():
         if artifact is not None:
             from knowgap.compiling import load
 
             loaded = load(artifact, retriever=retriever, expect=program_class, **models)
-            return loaded.configure(**{**(program_class.preset(preset) if preset else {}), **given})
-        if preset is not None:
-            return program_class.from_preset(preset, retriever, **models, **given)
-        return program_class(retriever, **models, **given)
+            return loaded.configure(**settings)
+        if "preset" in settings:
+            given = {name: value for name, value in settings.items() if name != "preset"}
+            return program_class.from_preset(settings["preset"], retriever, **models, **given)
+        return program_class(retriever, **models, **settings)
 
 
 def program_of(program: str | None) -> tuple[Any, Path | None]:

@@ -91,7 +91,7 @@ class SearchSpace:
                 parameters[name] = value
         return parameters | {f"demos.{p}": (chosen or {}).get(p, 0) for p in self.num_demo_sets}
 
-    def _suggest(self, trial: Trial, name: str, declaration: Hyperparameter[Any]) -> Any:
+    def _suggest(self, trial: Trial, name: str, declaration: Hyperparameter) -> Any:
         match declaration:
             case Switch():
                 return trial.suggest_categorical(name, [False, True])
@@ -107,7 +107,7 @@ class SearchSpace:
             case _:
                 raise UsageError(f"{name}: a study cannot search over a {type(declaration).__name__}")
 
-    def _range(self, name: str, declaration: Real[Any], given: tuple[float, float] | None) -> tuple[float, float]:
+    def _range(self, name: str, declaration: Real, given: tuple[float, float] | None) -> tuple[float, float]:
         """The range of a number, wide enough for the default and the program's own value."""
         if isinstance(declaration, Integer) and not declaration.optional:
             search = (declaration.low, min(declaration.high, max(5, _MOST_TIMES * declaration.default)))

@@ -42,12 +42,10 @@ class Budget:
     """The requests to the language model that a question may still make, of which the last one is reserved."""
 
     left: float = math.inf
-    reserved: int = 1
 
     def check(self, *, last: bool = False) -> None:
         """Raise `CallsSpent` if no request may be made; the last one of a question may be the reserved one."""
-        self.reserved = 0 if last else self.reserved
-        if self.left <= self.reserved:
+        if self.left <= (0 if last else 1):
             raise CallsSpent
 
 
@@ -123,16 +121,11 @@ class TraceRecorder:
         self.cost.critical_calls = before + (max(calls) if self.concurrent else sum(calls))
 
     def finish(self, program: str) -> Trace:
-        """Make the trace of the whole question.
-
-        If another program asked it, the searches are in this trace only, so they count as unseen in that of the other.
-        """
+        """Make the trace of the whole question."""
         cost = self.cost.of_calls(self.tracker.usage)
         cost.retrievals = sum(len(step.queries) for step in self.steps if isinstance(step, Retrieved))
         cost.iterations = max((step.iteration for step in self.steps), default=0)
         cost.passages, cost.seconds = len(self.shown), time.perf_counter() - self.started
-        if (outer := RECORDER.get(None)) is not None and (cost.retrievals or cost.unseen_searches):
-            outer.cost.unseen_searches += 1
         facts: dict[str, Any] = {"steps": self.steps, "passages": self.passages, "shown": self.shown, "cost": cost}
         return Trace.model_construct(program=program, question=self.question, **facts)
 

@@ -101,8 +101,6 @@ class Missing(Step, words="missing: {missing}"):
     """Name the information that is missing for an answer."""
 
     missing: str
-    known: list[str] = []
-    explanation: str = ""
 
 
 class Queried(Step):
@@ -121,13 +119,11 @@ class Compared(Step, words="the new note is better: {better}"):
 
 
 class Judged(Step):
-    """Decide yes or no: self-knowledge, relevance of a passage and the like; by a cross-encoder if one is named."""
+    """Decide yes or no: self-knowledge, relevance of a passage and the like."""
 
     what: str
     value: bool
     passage: str = ""
-    reason: str = ""
-    by: str = ""
 
 
 class Filtered(Step, words="kept {kept}; dropped {dropped}"):
@@ -135,7 +131,6 @@ class Filtered(Step, words="kept {kept}; dropped {dropped}"):
 
     kept: list[str]
     dropped: list[str]
-    reason: str = ""
 
 
 class Reasoned(Step, words="{what}: {text}"):
@@ -151,7 +146,6 @@ class Answered(Step):
 
     answer: str
     confidence: float | None = None
-    explanation: str = ""
     passages: list[str] = []
     supported: bool | None = None
     missing: str = ""

@@ -51,8 +51,7 @@ class Cost(BaseModel, extra="forbid"):
     retrievals: int = Field(default=0, description="queries sent to the retriever")
     unseen_searches: int = Field(
         default=0,
-        description="questions of a module that may search in a way that cannot be seen, and was not seen to; "
-        "and questions that were asked of another program, which has its own trace",
+        description="questions of a module that may search in a way that cannot be seen, and was not seen to",
     )
     passages: int = Field(default=0, description="distinct passages read by the language model")
     knowledge_tokens: int = Field(default=0, description="words of retrieved text read, each time they are read")
@@ -93,7 +92,7 @@ class Cost(BaseModel, extra="forbid"):
 
 
 class Trace(BaseModel, extra="forbid"):
-    """What a program did for one question, step by step.
+    """What a program did for one question, step by step; `model_dump_json` and `model_validate_json` keep it whole.
 
     Attributes:
         program: the program's name in the registry.
@@ -107,7 +106,7 @@ class Trace(BaseModel, extra="forbid"):
     >>> import dspy, knowgap
     >>> with dspy.context(lm=knowgap.make_lm("extractive")):
     ...     prediction = knowgap.get_program("direct")()(question="Who designed the Orle Bridge?")
-    >>> knowgap.Trace.from_json(prediction.trace.to_json()).cost.lm_calls
+    >>> prediction.trace.cost.lm_calls
     1
     """
 
@@ -140,9 +139,7 @@ class Trace(BaseModel, extra="forbid"):
                 return [step.how, *map(shorten, step.queries), *(f"asked before: {q}" for q in step.repeated)]
             case s.Judged():
                 about = f" of {self.title(step.passage)}" if step.passage else ""
-                by = f" by {step.by}" if step.by else ""
-                because = f": {shorten(step.reason)}" if step.reason else ""
-                return [f"{step.what}{about}{by}: {'yes' if step.value else 'no'}{because}"]
+                return [f"{step.what}{about}: {'yes' if step.value else 'no'}"]
             case s.Answered():
                 sure = "" if step.confidence is None else f" (confidence {step.confidence:g})"
                 verdict = {None: "", True: " (supported by what was read", False: " (not supported by what was read"}
@@ -168,15 +165,6 @@ class Trace(BaseModel, extra="forbid"):
     def stopped(self) -> str:
         """The reason of the last `Stopped` step; empty if there is none."""
         return next((step.reason for step in reversed(self.of(s.Stopped))), "")
-
-    def to_json(self) -> str:
-        """The trace as JSON; `from_json` is the inverse."""
-        return self.model_dump_json()
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Trace:
-        """Read what `to_json` wrote."""
-        return cls.model_validate_json(text)
 
     def __repr__(self) -> str:
         cost = self.cost
@@ -214,7 +202,7 @@ class Round:
 
     Attributes:
         queries: what was looked for.
-        found: titles of at most five found passages that something was taken from, or else of the first for each query.
+        found: titles of at most five found passages that the answer rests on, or else of the first for each query.
         missing: what was missing in the end; empty if nothing was, or if the program did not say.
     """
 
@@ -229,38 +217,15 @@ class Round:
 
 
 def rounds_of(trace: Trace) -> list[Round]:
-    """The rounds of a question: each begins with the first search of an iteration."""
-    groups, iteration = list[list[s.Step]](), None
-    for step in trace.steps:
-        if isinstance(step, s.Retrieved) and iteration != step.iteration:
-            groups.append([])
-            iteration = step.iteration
-        if groups:
-            groups[-1].append(step)
-    return [_told(steps, trace) for steps in groups]
-
-
-def _told(steps: list[s.Step], trace: Trace) -> Round:
-    searched, taken, missing = list[tuple[str, list[str]]](), set[str](), ""
-    for step in steps:
-        match step:
-            case s.Retrieved():
-                searched += zip(step.queries, step.hits, strict=True)
-            case s.Extracted():
-                taken.update(name for sources in step.sources for name in sources)
-            case s.Filtered():
-                taken.update(step.kept)
-            case s.Judged(value=True):
-                taken.add(step.passage)
-            case s.Reasoned() | s.Answered():
-                taken.update(step.passages)
-            case s.Missing():
-                missing = step.missing
-            case s.Queried():
-                missing = missing or "; ".join(step.queries)
-            case _:
-                pass
-    hits = [name for _, found in searched for name in found]
-    found = [name for name in hits if name in taken] or [name for _, some in searched for name in some[:3]]
-    titles = dict.fromkeys(trace.title(name) for name in found)
-    return Round([query for query, _ in searched], [*titles][:_FOUND], missing)
+    """The rounds of a question: the iterations that searched."""
+    rounds, used = list[Round](), {name for step in trace.of(s.Answered)[-1:] for name in step.passages}
+    for iteration in dict.fromkeys(step.iteration for step in trace.of(s.Retrieved)):
+        steps = [step for step in trace.steps if step.iteration == iteration]
+        searches = [step for step in steps if isinstance(step, s.Retrieved)]
+        hits = [found for step in searches for found in step.hits]
+        found = [name for some in hits for name in some if name in used] or [name for some in hits for name in some[:3]]
+        titles = dict.fromkeys(map(trace.title, found))
+        missing = [step.missing for step in steps if isinstance(step, s.Missing)]
+        queries = [query for step in searches for query in step.queries]
+        rounds.append(Round(queries, [*titles][:_FOUND], missing[-1] if missing else ""))
+    return rounds

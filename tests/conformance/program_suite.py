@@ -80,7 +80,7 @@ class ProgramConformance:
         assert set(named) <= set(trace.passages), "a step names a passage that the trace does not hold"
         for passage in prediction.passages:
             assert trace.passages[passage.id] == passage
-        assert Trace.from_json(trace.to_json()) == trace
+        assert Trace.model_validate_json(trace.model_dump_json()) == trace
         assert trace.__rich__().children
         assert cost.lm_calls == len(engine.calls)
         assert 0 < cost.critical_calls <= cost.lm_calls
@@ -143,9 +143,9 @@ class ProgramConformance:
         assert asked[-1].startswith(STYLES[style])
 
     def test_presets_are_within_bounds_and_answer(self):
-        for preset in self.program.presets:
-            program = self.make(**self.program.preset(preset))
-            assert program.values() == self.make().values() | self.program.preset(preset)
+        for preset in self.program.presets.values():
+            program = self.make(**preset)
+            assert program.values() == self.make().values() | preset
             assert self.ask(program)[0].answer
 
     @pytest.mark.parametrize("value", NEVER)

@@ -1,4 +1,4 @@
-"""What every program inherits beyond the conformance suite: the ledger, unreadable output, its place in DSPy."""
+"""What every program inherits beyond the conformance suite: its place in DSPy, and one reply to the same request."""
 
 import threading
 import time
@@ -8,8 +8,6 @@ import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import UNREADABLE, OverlapRetriever, scripted_lm
 
-from knowgap.compiling import evaluate
-from knowgap.compiling.run import Run
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.trace.recorder import TraceRecorder, recording, run_concurrently
@@ -28,27 +26,6 @@ QUESTION = "Who painted ships?"
 @pytest.fixture
 def rag():
     return RAG(OverlapRetriever(CORPUS), top_k=2)
-
-
-# The ledger.
-
-
-@pytest.mark.parametrize("concurrent", [True, False])
-def test_searches_of_a_program_that_another_one_asks_are_not_known_to_that_one(rag, concurrent):
-    class Asks(Program):
-        needs_retriever = False
-
-        def forward(self, question):
-            [inner] = run_concurrently([lambda: rag(question=question)])
-            return self.conclude(inner.answer, inner.passages)
-
-    outer = Asks()
-    outer.concurrent = concurrent
-    example = dspy.Example(question=QUESTION, answer="Ada Moor", gold_ids=["orle"]).with_inputs("question")
-    lm, _ = scripted_lm(lambda *_: {"answer": "Ada Moor"})
-    found = evaluate(outer, [example], "exact_match", run=Run(lm=lm))
-    assert (found.records[0].cost.unseen_searches, found.costs()["retrievals"]) == (1, None)
-    assert "found" not in found.records[0].scores
 
 
 # In DSPy's hands.

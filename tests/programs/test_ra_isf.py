@@ -77,7 +77,7 @@ def snoop(**changes):
 
 def test_worked_example_of_table_5():
     """One judgement of all five passages, as the table has it; it does not say how the sub-questions were answered."""
-    prediction, engine = run(snoop(), SNOOP, SNOOP_TABLE, **RAISF.preset("commonsense"), judge_together=True)
+    prediction, engine = run(snoop(), SNOOP, SNOOP_TABLE, **RAISF.presets["commonsense"], judge_together=True)
     trace, cost = prediction.trace, prediction.trace.cost
     assert [(step.iteration, step.branch, step.kind) for step in trace.steps] == [
         (0, "", "asked"),
@@ -215,5 +215,4 @@ def test_a_cross_encoder_judges_passages_with_its_threshold(threshold, kept):
     program = RAISF(TableRetriever(MOTHER_TABLE), relevant=cross_encoder, relevance_threshold=threshold, depth=0)
     prediction, engine = play(program, MOTHER, **mother(parts={MOTHER: []}))
     assert verdicts(prediction.trace).count(True) == kept
-    assert {step.by for step in prediction.trace.of(Judged) if step.what == "relevance"} == {cross_encoder.name}
     assert engine.acts == (["know", "answer"] if kept else ["know", "decompose", "answer"])
