@@ -164,9 +164,9 @@ class Program(Streamable, Configurable):
                 reply = recorder.request_once(key, functools.partial(_request, predictor, numbered, read))
                 break
             except dspy.ContextWindowExceededError:
-                if (shorter := without_last(predictor, inputs, inlined, shortened)) is None:
+                if (shorter := without_last(predictor, inputs, shortened)) is None:
                     raise
-                inputs, inlined = shorter
+                inputs = shorter
         recorder.budget.left -= 1
         recorder.count_read(read)
         if shortened.passages or shortened.demonstrations:

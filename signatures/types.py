@@ -49,25 +49,19 @@ class Statement(BaseModel):
         if not isinstance(value, Mapping):
             return value
         named = {str(key).casefold(): item for key, item in value.items()}
-        text = read_text(next((named[name] for name in _STATEMENT if name in named), None))
+        text = read_text(named.get("statement", named.get("fact")))
         if not text:
             raise ValueError("no statement")
-        sources = next((named[name] for name in _SOURCES if name in named), None)
+        sources = named.get("sources", named.get("source"))
         if sources is None and (cited := _CITED.search(text, max(0, len(text) - _LONGEST_CITATION))):
-            sources, text = cited[1] or cited[2], text[: cited.start()].rstrip() + cited[3]
+            sources, text = cited[1], text[: cited.start()] + cited[2]
         return {"statement": text, "sources": read_ids(sources)}
 
 
-_CITED = re.compile(
-    r"\s*(?:\(?\b(?:sources?|passages?|ids?)\b[\s:]*([\[\d][\d\s,\[\]]*)\)?"
-    r"|((?:[\[(]\s*\d{1,2}(?:\s*,\s*\d{1,2})*\s*[\])][\s,]*)+))(\.?)\Z",
-    re.I,
-)
-"""Citations at the end of a statement: `[1][2]`, `(1)`, `Sources: [1, 2]`."""
+_CITED = re.compile(r"\s*((?:[\[(]\d{1,2}(?:, ?\d{1,2})*[\])]\s*)+)(\.?)\Z")
+"""Citations at the end of a statement: `[1][2]`, `(1, 2)`."""
 _LONGEST_CITATION = 300
 """The characters at the end of a statement that are searched for citations: the time grows with their square."""
-_STATEMENT = ("statement", "fact", "claim", "sentence", "text")
-_SOURCES = ("sources", "source", "source_ids", "ids", "id", "passages", "passage", "citations", "cites", "references")
 
 
 class SubAnswer(BaseModel):

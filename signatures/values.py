@@ -6,7 +6,6 @@ Each reader takes a text or a decoded JSON value, and raises `ValueError` if it 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -31,10 +30,8 @@ _DENIAL = re.compile(  # a sentence that says that there is no answer
     r"|the (?:\w+ )?(?:statement|passage|text|context)s?(?: \w+)? do(?:es)? not (?:mention|provide|specify|say)\b.*"
 )
 _ITEMS = r"[^?\n]*\b(?:questions?|quer(?:y|ies)|facts?|statements?|passages?)\b[^?\n]*"
-_VERDICTS: dict[str, bool] = dict.fromkeys(
-    ("yes", "yeah", "y", "true", "correct", "right", "relevant", "answerable", "1"), True
-)
-_VERDICTS |= dict.fromkeys(("no", "not", "n", "false", "incorrect", "wrong", "irrelevant", "unanswerable", "0"), False)
+_YES = {"yes", "true", "correct", "relevant", "answerable", "1"}
+_NO = {"no", "not", "false", "incorrect", "irrelevant", "unanswerable", "0"}
 _NUMBER = re.compile(r"^\s*(?:[(\[]?(\d{1,2})[.):\]]\)?)\s")
 _NAMED = re.compile(r"^\s*(?:q|query|question|sub-?(?:question|query)|step)\s*\d{1,2}\s*[:.)]\s+", re.I)
 _BULLET = re.compile(r"^\s*(?:[-*•–—·▪]|\(?\d{1,2}[.):\]]\)?|\[\d{1,2}\]|\(?[a-z][.)])\s+")
@@ -100,7 +97,7 @@ def is_unknown(text: str) -> bool:
     """Whether a text says no more than that something is not known, in one of the ways in which models say it."""
     plain = unwrap(text).translate(_STRAIGHT).strip("()[]{}.!-–—_ ").casefold()
     bare = plain.removeprefix("the answer is ").removeprefix("it is ")
-    return bare in _UNKNOWN or any(len(text) < 250 and _DENIAL.fullmatch(text) for text in (plain, bare))
+    return bare in _UNKNOWN or (len(plain) < 250 and _DENIAL.fullmatch(plain) is not None)
 
 
 # Yes or no, probabilities, grades
@@ -112,17 +109,13 @@ def read_bool(value: Any) -> bool:
     Raises:
         ValueError: neither, or both.
     """
-    value = _only(value)
-    if isinstance(value, (bool, int, float)) and value in (0, 1):
-        return bool(value)
-    text = unwrap(str(value)).casefold()
-    for said in (text, re.sub(r"\A\W*[\w ]{1,24}?\W{0,4}:\s*(?=\S)", "", text)):  # "Answer: yes"
-        first = re.match(r"\W*([^\W_]+)\b(?![.,]\d|\s*/\s*\w|\W*(?:or|and)\b)", said)
-        if first and first[1] in _VERDICTS:
-            return _VERDICTS[first[1]]
-    words = {_VERDICTS[word] for word in re.findall(r"\b(?:true|false|yes|no)\b", text)}
-    if len(words) == 1:
-        return words.pop()
+    text = unwrap(str(_only(value))).casefold()
+    first = re.match(r"\W*([^\W_]+)\b(?![.,]\d|\s*/\s*\w|\W*(?:or|and)\b)", text)
+    if first and first[1] in _YES | _NO:
+        return first[1] in _YES
+    words = {*re.findall(r"\b(?:true|false|yes|no)\b", text)}
+    if len({word in _YES for word in words}) == 1:
+        return words <= _YES
     raise ValueError(f"neither yes nor no: {value!r:.80}")
 
 
@@ -143,27 +136,25 @@ def read_fraction(value: Any) -> float:
     return min(1.0, max(0.0, number / (whole or (1 if number <= 1 else 10 if number <= 10 else 100))))
 
 
-def read_scale(value: Any, low: int = 1, high: int = 5) -> int:
-    """Read a whole number on a scale: `5/5`, `5 (certain)`, `4 out of 5`, `90%`, `4.0`, `8/10`.
+def read_scale(value: Any) -> int:
+    """Read a whole number from 1 to 5: `5/5`, `5 (certain)`, `4 out of 5`, `90%`, `4.0`, `8/10`.
 
     Raises:
         ValueError: no number.
     """
     number, whole = _first_number(value)
-    whole = whole or (1 if 0 < number < low else high if number <= high else 10 if number <= 10 else 100)
-    if whole != high:
-        number = low + (high - low) * number / whole
-    return min(high, max(low, round(number + 1e-9)))
+    whole = whole or (1 if 0 < number < 1 else 5 if number <= 5 else 10 if number <= 10 else 100)
+    return min(5, max(1, round((number if whole == 5 else 1 + 4 * number / whole) + 1e-9)))
 
 
 def _first_number(value: Any) -> tuple[float, float | None]:
     """The first number of a value, and what it is a part of: 100 for a percentage, None if the value does not say."""
     value = _only(value)
     text = "" if isinstance(value, (list, Mapping)) else re.sub(r"(?<=\d),(?=\d)", ".", unwrap(str(value)))
-    found = re.search(r"(-?\d*\.?\d+)\s*(?:(%)|(?:/|out of|of)\s*(\d+(?:\.\d+)?))?", text[:400])
-    if found is None or not math.isfinite(number := float(found[1])):
+    found = re.search(r"(-?\d*\.?\d+)\s*(?:(%)|(?:/|out of|of)\s*(\d+(?:\.\d+)?))?", text[:300])
+    if found is None:
         raise ValueError(f"no number: {value!r:.80}")
-    return number, 100.0 if found[2] else float(found[3] or 0) or None
+    return float(found[1]), 100.0 if found[2] else float(found[3] or 0) or None
 
 
 # Lists
@@ -184,8 +175,7 @@ def read_list(value: Any) -> list[Any]:
     """Read a list: JSON, a Python list, lines with or without marks, one item alone; inner lists are joined to it."""
     if isinstance(value, str):
         text = unwrap(value)
-        lines = [parse_literal(line) for line in text.splitlines()] if text.startswith("{") else [None]
-        parsed = parse_literal(text) if None in lines else lines
+        parsed = parse_literal(text)
         value = _lines(text) if parsed is None else parsed
     if isinstance(value, Mapping):  # one item, or an object that holds the list
         lists = [item for item in value.values() if isinstance(item, list)]
@@ -202,48 +192,28 @@ def read_strings(value: Any) -> list[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a list; where some have marks, those alone, each with the lines without a mark that follow it."""
+    """The lines of a list; where some have marks, those alone."""
     if says_nothing(text):
         return []
     lines = [line for line in text.splitlines() if line.strip().strip("`")]
     mark = next((mark for mark in (_NUMBER, _NAMED, _BULLET) if any(map(mark.match, lines))), None)
-    if mark is None:
-        lines = lines[1:] if len(lines) > 1 and lines[0].rstrip().endswith(":") else lines
-        return [unwrap(line) for line in lines]
-    items: list[str] = []
-    for line in lines:
-        if mark.match(line):
-            items.append(line)
-        elif items:
-            items[-1] += f" {line.strip()}"
-    return [unwrap(item) for item in strip_list_marks(items)]
+    marked = [line for line in lines if mark is None or mark.match(line)]
+    return [unwrap(line) for line in strip_list_marks(marked)]
 
 
 def read_ids(value: Any) -> list[int]:
     """Read the numbers of passages: `[1, 3]`, `1`, `"1, 3"`, `P1`, `[1] and [2]`, `Passages 1 and 3.`, `none`.
 
+    If a text has numbers in brackets, only these count.
+
     Raises:
         ValueError: a text without a number that does not say that there are none.
     """
-    if isinstance(value, str):
-        text = unwrap(value)
-        if isinstance(listed := parse_literal(text), list):
-            return read_ids(listed)
-        lines = [
-            line for line in text.splitlines() if not re.search(r"irrelevant|not (?:relevant|helpful)", line, re.I)
-        ]
-        starts = [re.match(r"\W*(?:passage\s*|p)?(\d{1,6})\b", line, re.I) for line in lines if line.strip()]
-        if len(starts) > 1 and all(starts):
-            return [int(start[1]) for start in starts if start]
-        found = re.findall(r"\[\s*(\d{1,6}(?:\s*[,;]\s*\d{1,6})*)\s*\]", text)
-        digits = re.findall(r"\d{1,6}", " ".join(found) if found else text)
-        if (not digits and not says_nothing(text)) or (not found and len(text) > 200):
-            raise ValueError(f"no numbers of passages: {text!r:.80}")
-        return [int(number) for number in digits]
-    if isinstance(value, Mapping):
-        return read_ids(value.get("id", next(iter(value.values()), None)))
     if isinstance(value, (list, tuple)):
-        return [number for item in value for number in read_ids(item)[: 1 if isinstance(item, str) else None]]
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 10**6:
-        return [int(value)]
-    return []
+        return [number for item in value for number in read_ids(item)]
+    text = "none" if value is None else unwrap(str(value))
+    bracketed = re.findall(r"\[[-\d\s,;]+\]", text)
+    numbers = re.findall(r"(?<!\d)-?\d+", " ".join(bracketed) or text)
+    if (not numbers and not says_nothing(text)) or (not bracketed and len(text) > 200):
+        raise ValueError(f"no numbers of passages: {text!r:.80}")
+    return [int(number[:6]) for number in numbers]

@@ -77,7 +77,7 @@ class ReAct(Program):
     def _ask_over(
         self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str
     ) -> dspy.Prediction | None:
-        """Ask over the trajectory; if it exceeds the context window, without passages of its oldest turns."""
+        """Ask over the trajectory."""
         trajectory = "\n\n".join(text for text, _ in turns) or "(nothing was searched yet)"
-        inlined = [passage for _, passages in reversed(turns) for passage in passages]
+        inlined = [passage for _, passages in turns for passage in passages]
         return self.ask(predictor, inlined=inlined, question=question, style=self.wording, trajectory=trajectory)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -17,6 +17,7 @@ from dspy.utils import exceptions
 
 from knowgap.errors import UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, track_usage
+from knowgap.programs.logprobs import set_tokens_aside
 from knowgap.programs.replies.adapter import LenientChatAdapter, adapter_in_use
 from knowgap.programs.replies.text import without_surrogates
 from knowgap.programs.trace.steps import Shortened
@@ -83,11 +84,13 @@ class Reply(NamedTuple):
         prediction: the outputs; None if they could not be read.
         problem: why they could not be read.
         usage: the usage of all calls of the request.
+        text: the reply, as far as it is known.
     """
 
     prediction: dspy.Prediction | None
     problem: str
     usage: Usage
+    text: str = ""
 
 
 def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
@@ -113,10 +116,10 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     limits = default_limits(lm, predictor, inputs.get("style"))
     limits = {name: limit for name, limit in limits.items() if name not in {*own, *_REFUSED.get(lm, ())}}
     options = limits if own.keys() & _SAMPLING else {**default_sampling(lm), **limits}
-    first, text = _ask(predictor, inputs, lm, options)
-    if (changed := _changes(first, text, lm, limits)) is None:
+    first = _ask(predictor, inputs, lm, options)
+    if (changed := _changes(first, lm, limits)) is None:
         return first
-    second, _ = _ask(predictor, inputs, lm, {**options, **changed})
+    second = _ask(predictor, inputs, lm, {**options, **changed})
     usage = first.usage + second.usage
     if second.prediction is None:
         return Reply(first.prediction, second.problem, usage)
@@ -125,31 +128,35 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     return second._replace(usage=usage)
 
 
-def _changes(first: Reply, text: str, lm: Any, limits: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The options to change for a second request; None if there is no need of one, or no use in it.
-
-    Args:
-        first: the result of the first request.
-        text: the reply, as far as it is known.
-        lm: the language model.
-        limits: the default limits that it was sent with.
-    """
-    if first.prediction is None and limits and _ends_in_thought(text, first.usage):
+def _changes(first: Reply, lm: Any, limits: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The options to change for a second request, after one with these limits; None if it would be of no use."""
+    if first.prediction is None and limits and _ends_in_thought(first):
         _REFUSED.setdefault(lm, set()).update(limits)
         return {}
     if first.prediction is None and first.usage.answered > 1:  # JSON was asked for as well
         return None
     if not first.usage.cut:
         return {"cache": False} if first.prediction is None else None
-    if _repeats_itself(text):
+    end = first.text[-3_000:].encode(errors="replace")
+    if 5 * len(zlib.compress(end)) < len(end):  # it repeats itself
         return _PENALTY if isinstance(lm, dspy.LM) and _PENALTY.keys() <= lm.supported_params else None
     return {"max_tokens": 2 * limits["max_tokens"]} if "max_tokens" in limits else None
 
 
-def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: dict[str, Any]) -> tuple[Reply, str]:
-    """The result of one request, and the text of the reply as far as it is known.
+def _ends_in_thought(reply: Reply) -> bool:
+    """Whether a reply ended within the model's thoughts, which may contain the stop text.
 
-    Options that the model refuses are left out; they are remembered if it then answers.
+    An empty reply did, since servers leave thoughts out, unless it has a single token: the one that ends a reply.
+    """
+    if not reply.text:
+        return reply.usage.completion_tokens != reply.usage.answered
+    return re.search(r"<think(?!.*</think)", reply.text, re.S) is not None
+
+
+def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: dict[str, Any]) -> Reply:
+    """The result of one request.
+
+    Options that the model refuses are left out, log-probabilities first; they are remembered if it then answers.
     """
     tracker, options = UsageTracker(), {**inputs.get("config", {}), **options}
     refused = {*_REFUSED.get(lm, ())}
@@ -159,61 +166,36 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: di
             try:
                 prediction = ask_patiently(lm, functools.partial(predictor, **{**inputs, "config": options}))
                 _REFUSED.setdefault(lm, set()).update(refused)
-                return Reply(prediction, "", tracker.usage), "\n".join(map(str, prediction.values()))
+                set_tokens_aside(prediction)
+                return Reply(prediction, "", tracker.usage, "\n".join(map(str, prediction.values())))
             except exceptions.ContextWindowExceededError:
                 if options.pop("max_tokens", None) is None:  # some servers reserve tokens for the longest reply
                     raise
             except (exceptions.LMInvalidRequestError, exceptions.LMUnsupportedFeatureError) as error:
-                message = re.sub("max_(completion|output)_", "max_", str(error).lower())
-                named = {name for name in options if name in message}
-                if "logprobs" in options and ("logprobs" in message or not named):
-                    named = {"logprobs"}
-                if not named:
+                message = str(error).lower()
+                named = {name for name in options if name.removeprefix("max_") in message}
+                if not (new := {"logprobs"} & options.keys() or named):  # a refusal may repeat the whole request
                     raise
-                refused |= named
+                refused |= new
             except (exceptions.AdapterParseError, ValueError) as error:
                 # After a reply, these errors come from parsing it. Before one, something is wrong with the request.
                 if not tracker.usage.answered:
                     raise
                 problem = without_surrogates(shorten(error, 300)) or type(error).__name__
-                return Reply(None, problem, tracker.usage), getattr(error, "lm_response", "") or ""
+                return Reply(None, problem, tracker.usage, getattr(error, "lm_response", "") or "")
 
 
-def _repeats_itself(text: str) -> bool:
-    """Whether the end of a reply repeats itself, which it does if it can be compressed to less than a fifth."""
-    end = text[-3_000:].encode(errors="replace")
-    return 5 * len(zlib.compress(end)) < len(end)
+def without_last(predictor: dspy.Module, inputs: dict[str, Any], shortened: Shortened) -> dict[str, Any] | None:
+    """The inputs without the last demonstration, or else the last passage of the longest list, which keeps one.
 
-
-def _ends_in_thought(text: str, usage: Usage) -> bool:
-    """Whether a reply ended within the model's thoughts, which may contain the stop text.
-
-    An empty reply did, since servers leave thoughts out, unless it has a single token: the one that ends a reply.
-    """
-    if not text:
-        return usage.completion_tokens != usage.answered
-    return re.search(r"<think(?!.*</think)", text, re.S) is not None
-
-
-def without_last(
-    predictor: dspy.Module, inputs: dict[str, Any], inlined: Sequence[Passage], shortened: Shortened
-) -> tuple[dict[str, Any], Sequence[Passage]] | None:
-    """The inputs and the inlined passages without the last demonstration, or else passage; None if there is neither.
-
-    The passage comes from the longest list, which keeps at least one, or else from a text that begins with something
-    else. The step `shortened` records what is left out.
+    None if there is neither. The step `shortened` records what is left out.
     """
     if demos := inputs.get("demos", getattr(predict_of(predictor), "demos", None)):
         shortened.demonstrations += 1
-        return {**inputs, "demos": demos[:-1]}, inlined
+        return {**inputs, "demos": demos[:-1]}
     lists = {n: v for n, v in inputs.items() if isinstance(v, list) and len(v) > 1 and isinstance(v[-1], Passage)}
-    if lists:
-        longest = max(lists, key=lambda name: len(lists[name]))
-        shortened.passages.append(lists[longest][-1].id)
-        return {**inputs, longest: lists[longest][:-1]}, inlined
-    for name, value in inputs.items() if inlined else ():
-        before, found, after = value.rpartition(f"\n{inlined[-1]}") if isinstance(value, str) else ("", "", "")
-        if found:
-            shortened.passages.append(inlined[-1].id)
-            return {**inputs, name: before + after}, inlined[:-1]
-    return None
+    if not lists:
+        return None
+    longest = max(lists, key=lambda name: len(lists[name]))
+    shortened.passages.append(lists[longest][-1].id)
+    return {**inputs, longest: lists[longest][:-1]}

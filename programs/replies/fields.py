@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, cast, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
@@ -212,18 +212,9 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
         carrying: Any = Annotated[(kind, *field.metadata)]
         return TypeAdapter(carrying).validate_python(own)
     if kind in _READERS:
-        with suppress(ValueError):
-            return _READERS[kind](own)
-        return _READERS[kind](value)  # "Relevant: it names the painter."
-    if get_origin(kind) is Literal:
-        said = values.unwrap(str(own)).casefold()
-        value = next((option for option in get_args(kind) if said.startswith(str(option).casefold())), value)
+        return _READERS[kind](own)
     if get_origin(kind) is list:
         return _read_items(values.read_list(own), get_args(kind)[0])
-    if getattr(kind, "__name__", "") == "NoulEvidence":  # DSPy's form of a boolean with a probability
-        with suppress(ValueError):
-            return parse_value({"noul": values.read_fraction(value)}, kind)
-        return parse_value({"noul": float(values.read_bool(value))}, kind)
     return parse_value(values.unwrap(value) if isinstance(value, str) else value, kind)
 
 

@@ -1,12 +1,9 @@
 """The tokens of an output field are found in the reply, whatever its format and the tokens' borders."""
 
-import time
-from concurrent.futures import ThreadPoolExecutor
-
 import dspy
 import pytest
 
-from knowgap.programs.logprobs import Token, pop_tokens, value_tokens
+from knowgap.programs.logprobs import Token, set_tokens_aside, tokens_of, value_tokens
 
 
 def tokens(*pieces):
@@ -55,7 +52,7 @@ def test_the_tokens_of_a_value(pieces, field, value, expected):
     assert (found and [token.logprob for token in found]) == expected
 
 
-def test_letters_spread_over_several_tokens_are_put_together_by_their_bytes():
+def test_tokens_are_taken_out_of_the_prediction_and_spelled_by_their_bytes():
     first, second = "ö".encode()[:1], "ö".encode()[1:]
     content = [
         {"token": "[[ ## answer ## ]]\nMalm", "logprob": -1.0, "bytes": None},
@@ -63,22 +60,8 @@ def test_letters_spread_over_several_tokens_are_put_together_by_their_bytes():
         {"token": "\\xb6", "logprob": -3.0, "bytes": list(second)},
     ]
     prediction = dspy.Prediction(answer="Malmö", logprobs={"content": content})
-    assert [token.logprob for token in value_tokens(pop_tokens(prediction), "answer", "Malmö")] == [-1, -2, -3]
-
-
-def test_tokens_are_taken_out_of_the_prediction():
-    prediction = dspy.Prediction(answer="x", logprobs={"content": [{"token": "x", "logprob": -0.5}]})
-    assert pop_tokens(prediction) == [Token(b"x", -0.5)]
-    assert prediction.toDict() == {"answer": "x"}
-    assert pop_tokens(prediction) == [Token(b"x", -0.5)]  # for an equal request
-
-
-def test_threads_that_share_a_reply_get_the_same_tokens():
-    class Slow(list):
-        def __iter__(self):
-            time.sleep(0.02)
-            return super().__iter__()
-
-    prediction = dspy.Prediction(answer="x", logprobs={"content": Slow([{"token": "x", "logprob": -0.5}])})
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(pop_tokens, [prediction] * 4)) == [[Token(b"x", -0.5)]] * 4
+    set_tokens_aside(prediction)
+    assert prediction.toDict() == {"answer": "Malmö"}
+    assert [token.logprob for token in tokens_of(prediction, "answer")] == [-1, -2, -3]
+    assert tokens_of(dspy.Prediction(answer="x"), "answer") is None
+    assert tokens_of(None, "answer") is None

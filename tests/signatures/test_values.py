@@ -24,7 +24,6 @@ FIRST, SECOND = map(json.dumps, BOTH)
     ("read", "written", "value"),
     [
         (read_strings, "Q1: Who?\nQ2: Where?", ["Who?", "Where?"]),
-        (read_strings, "Sub-question 1: Who?\nSub-question 2: Where?", ["Who?", "Where?"]),
         (read_strings, "Two questions:\n1. Who?\n2. Where?", ["Who?", "Where?"]),
         (read_strings, "Who was born in Wick, Tarn, or Lund?", ["Who was born in Wick, Tarn, or Lund?"]),
         (read_strings, '["Who?", "Whe', ["Who?", "Whe"]),
@@ -32,17 +31,15 @@ FIRST, SECOND = map(json.dumps, BOTH)
         (read_strings, "No further questions are needed.", []),
         (read_strings, "No Country for Old Men director", ["No Country for Old Men director"]),
         (read_strings, "3. Liga winners", ["3. Liga winners"]),
-        (read_list, f"{FIRST}\n{SECOND}", BOTH),
-        (read_list, "1. Statement: a.\n   Sources: [1]\n2. b. [2]", ["Statement: a. Sources: [1]", "b. [2]"]),
+        (read_list, "1. a. [1]\n\n2. b. [2]", ["a. [1]", "b. [2]"]),
         (read_list, "No useful facts.", []),
         (read_list, f"[[ {FIRST}], {SECOND}]]", BOTH),
         (read_list, f"[[{FIRST}, {SECOND}]]", BOTH),
         (read_list, [[BOTH[0]], BOTH[1]], BOTH),
-        (read_ids, "Passage 1: names the painter\nPassage 3: born in 1871", [1, 3]),
-        (read_ids, "1: relevant\n2: irrelevant\n3: relevant", [1, 3]),
+        (read_ids, "[1] names the painter, [3] that he was born in 1871", [1, 3]),
         (read_ids, "None of the passages is relevant.", []),
         (read_ids, "[2, 2, 9, 0, -1]", [2, 2, 9, 0, -1]),
-        (read_ids, [{"id": 2}, "P3", "[4]", None, True, 1e400, 10**400, float("nan")], [2, 3, 4]),
+        (read_ids, [{"id": 2}, "P3", "[4]", None], [2, 3, 4]),
         (read_bool, "Definitely yes", True),
         (read_bool, "Not directly", False),
         (read_bool, "No follow-up is needed", False),
@@ -52,7 +49,6 @@ FIRST, SECOND = map(json.dumps, BOTH)
         (read_text, {"1": "relevant", "2": "not"}, "1: relevant, 2: not"),
         (read_text, True, "yes"),
         (read_text, None, ""),
-        (read_text, "Answering machine: a novel", "Answering machine: a novel"),
         (read_text, "[Wick]", "[Wick]"),
         (is_unknown, "Unknown.", True),
         (is_unknown, "The answer is not clear from the given information.", True),
@@ -79,22 +75,18 @@ def test_a_value_is_read_as_a_person_reads_it(read, written, value):
         ("0", 1, 0.0),
         ("-3", 1, 0.0),
         (1, 1, 1.0),
-        ("1000000", 5, 1.0),
+        (10**4000, 5, 1.0),
     ],
 )
 def test_degrees(written, grade, probability):
-    assert (read_scale(written, 1, 5), read_fraction(written)) == (grade, probability)
+    assert (read_scale(written), read_fraction(written)) == (grade, probability)
 
 
 @pytest.mark.parametrize(
     ("read", "written"),
     [
-        *(
-            (read_scale, nothing)
-            for nothing in ("hard to say", "", None, True, [1, 2], float("nan"), "9" * 5000, 10**400)
-        ),
+        *((read_scale, nothing) for nothing in ("hard to say", "", None, True, [1, 2], float("nan"))),
         *((read_ids, nothing) for nothing in ("it is hard to say", "1 " * 200)),
-        (read_fraction, 10**400),
     ],
 )
 def test_what_says_no_value_is_refused(read, written):
@@ -105,8 +97,7 @@ def test_what_says_no_value_is_refused(read, written):
 @pytest.mark.parametrize(
     ("written", "text", "sources"),
     [
-        ("Ada was born in Wick. (Source: 1)", "Ada was born in Wick.", [1]),
-        ("Ada was born in Wick [1, 2].", "Ada was born in Wick.", [1, 2]),
+        ("Ada was born in Wick [3] [1, 2].", "Ada was born in Wick.", [3, 1, 2]),
         ("Ada was born in Wick (1871)", "Ada was born in Wick (1871)", []),
         ({"Statement": "Ada.", "Sources": "[1] and [2]"}, "Ada.", [1, 2]),
     ],

@@ -72,11 +72,9 @@ def refuse(server, option, message):
 @pytest.mark.parametrize(
     ("style", "options", "adapter", "sent"),
     [
-        ("short", {}, None, {"stop": STOP, "max_tokens": 300}),
-        ("short", {}, dspy.JSONAdapter(), {"max_tokens": 300}),
-        ("sentence", {}, None, {"stop": STOP, "max_tokens": 1000}),
         ("short", {"max_tokens": 99}, None, {"stop": STOP, "max_tokens": 99}),
-        ("short", {"stop": ["."]}, dspy.ChatAdapter(), {"stop": ["."], "max_tokens": 300}),
+        ("short", {"stop": ["."]}, dspy.JSONAdapter(), {"stop": ["."], "max_tokens": 300}),
+        ("sentence", {}, dspy.JSONAdapter(), {"max_tokens": 1000}),
     ],
 )
 def test_a_reply_ends_at_its_mark_and_is_not_longer_than_needed(server, style, options, adapter, sent):
@@ -212,24 +210,19 @@ def test_what_does_not_fit_the_window_is_left_out_by_rank(caplog):
     assert "is longer than the context window of" in caplog.text
 
 
-NUMBERED = "\n".join(["Trail:", *map(str, FACTS[:2])])
-
-
 @pytest.mark.parametrize(
-    ("predictor", "inputs", "inlined", "shorter", "step"),
+    ("demos", "passages", "shorter", "step"),
     [
-        (dspy.Predict, {"text": NUMBERED}, FACTS[:2], {"text": f"Trail:\n{FACTS[0]}"}, (["1"], 0)),
-        (dspy.ChainOfThought, {}, [], {"demos": []}, ([], 1)),  # its own demonstration
-        (dspy.Predict, {"passages": FACTS[:1]}, [], None, ([], 0)),
+        ([dspy.Example(question="When?", answer="1850")], FACTS[:1], {"passages": FACTS[:1], "demos": []}, ([], 1)),
+        ([], FACTS[:2], {"passages": FACTS[:1]}, (["1"], 0)),
+        ([], FACTS[:1], None, ([], 0)),
     ],
 )
-def test_what_is_left_out_of_a_prompt(predictor, inputs, inlined, shorter, step):
+def test_what_is_left_out_of_a_prompt(demos, passages, shorter, step):
     recorded = Shortened(act="", passages=[], demonstrations=0)
-    module = predictor("text, passages -> answer")
-    if not inputs:
-        module.predict.demos = [dspy.Example(question="When?", answer="1850")]
-    left = without_last(module, inputs, inlined, recorded)
-    assert (left and left[0]) == shorter
+    module = dspy.ChainOfThought("text, passages -> answer")
+    module.predict.demos = demos
+    assert without_last(module, {"passages": passages}, recorded) == shorter
     assert (recorded.passages, recorded.demonstrations) == step
 
 

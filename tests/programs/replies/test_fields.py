@@ -68,7 +68,6 @@ VERDICTS = [
     ("**No**, the passage is about ships.", False),
     ("[[ ## relevant ## ]]\nNot relevant", False),
     ("[[ ## relevant ## ]]\nIrrelevant.", False),
-    ("[[ ## relevant ## ]]\nRelevant: it names the painter.", True),
     ("[[ ## relevant ## ]]\nIt names the painter, so it is true.", True),
     ("[[ ## relevant ## ]]\nyes or no", None),
     ("[[ ## relevant ## ]]\nTrue/False", None),
@@ -109,7 +108,7 @@ def test_the_deciding_field_of_a_reply(signature, field, reply, value):
 def test_a_type_carries_its_reader():
     graded = dspy.Signature("question -> answer").append("grade", dspy.OutputField(), type_=Grade)
     tool = dspy.Signature("question -> answer").append("tool", dspy.OutputField(), type_=Literal["search", "finish"])
-    assert read_fields(tool, "answer: x\ntool: Finish, since I know it.") == {"answer": "x", "tool": "finish"}
+    assert read_fields(tool, "answer: x\ntool: `finish`") == {"answer": "x", "tool": "finish"}
     assert read_fields(tool, "answer: x\ntool: look it up") is None
     reply = "[[ ## answer ## ]] Ada Moor [[ ## grade ## ]] 4 out of 5"
     assert read_fields(graded, reply) == {"answer": "Ada Moor", "grade": 4}
