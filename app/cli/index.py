@@ -186,6 +186,5 @@ def questions(
     with factories.open_index(options) as index, progress("writing questions") as report:
         done = write_questions(index, output, n=options.n, kinds=kinds, run=replace(run, progress=report))
     page = write_questions_page(done.kept, output.with_suffix(".html"))
-    rows = [[fate, *by_kind.values(), sum(by_kind.values())] for fate, by_kind in done.counts().items()]
-    show_table(f"questions, after {done.calls} calls", ["", *done.wanted, "all"], rows)
+    show_table(f"questions, after {done.calls} calls", ["", "drafts"], [*done.counts().items()])
     remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")

@@ -16,7 +16,6 @@ A JSON Lines file, one question per line (a JSON array of such objects is read t
 ``gold_ids``       optional; ids of the passages that hold the answer, or of documents that were split into passages
 ``type``           optional; kind of question, for scores by kind
 ``context``        optional; the question's own passages, strings or ``{"title", "text", "id"}`` objects
-``evidences``      optional; ``[subject, relation, object]`` triples
 =================  ====================================================================================================
 
 The corpus is the ``context`` of all questions together, or a file or a folder of documents (`read_corpus`)::

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -15,6 +13,7 @@ import dspy
 
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.files import json_digest
 
 T = TypeVar("T")
 
@@ -80,7 +79,6 @@ def make_example(
     type: str,
     gold_ids: Iterable[str] = (),
     candidates: Iterable[str] = (),
-    evidences: Iterable[Sequence[str]] = (),
     **more: Any,
 ) -> dspy.Example:
     """Make an example whose input is `question`, with every field that programs and metrics rely on.
@@ -92,7 +90,6 @@ def make_example(
     aliases = list(dict.fromkeys(answers))
     example = dspy.Example(id=id, question=question, answer=aliases[0], aliases=aliases, type=type, **more)
     example.gold_ids, example.candidates = list(dict.fromkeys(gold_ids)), list(dict.fromkeys(candidates))
-    example.evidences = [[*triple] for triple in evidences]
     return example.with_inputs("question")
 
 
@@ -125,13 +122,13 @@ def split(
 
     Args:
         items: examples, or others that `key` makes a text of.
-        parts: the size of each part by name: a share below 1 of all keys, or a whole number of them. Shares that make
-            up the whole leave no item over; otherwise, what is left over is in no part.
+        parts: the size of each part by name: a share below 1 of all keys, or a whole number of them. What is left over
+            is in no part.
         seed: the seed of the division.
         key: what is divided, by default the questions.
 
     >>> [len(part) for part in split(range(10), {"train": 0.5, "dev": 0.25, "test": 0.25}, key=str).values()]
-    [5, 2, 3]
+    [5, 3, 2]
     >>> len(split(range(10), {"asked": 4}, key=str)["asked"])
     4
     """
@@ -139,13 +136,10 @@ def split(
     def rank(item: T) -> bytes:
         return hashlib.sha256(f"{seed}\n{key(item)}".encode("utf-8", "surrogatepass")).digest()
 
-    ranked, start, part_of = sorted({rank(item) for item in items}), 0, dict[bytes, str]()
-    whole = len(parts) > 1 and math.isclose(sum(parts.values()), 1)
+    ranked, taken, part_of = sorted({rank(item) for item in items}), 0.0, dict[bytes, str]()
     for name, size in parts.items():
-        end = start + (round(size * len(ranked)) if size < 1 else int(size))
-        end = len(ranked) if whole and name == [*parts][-1] else end
-        part_of |= dict.fromkeys(ranked[start:end], name)
-        start = end
+        start, taken = round(taken), taken + (size * len(ranked) if size < 1 else size)
+        part_of |= dict.fromkeys(ranked[start : round(taken)], name)
     found: dict[str, list[T]] = {name: [] for name in parts}
     for item in items:
         if (name := part_of.get(rank(item))) is not None:
@@ -155,14 +149,6 @@ def split(
 
 def fingerprint(examples: Iterable[dspy.Example], corpus: Iterable[Passage]) -> str:
     """SHA-256 (hexadecimal) over ids, questions, answers and passages, independent of their order and split."""
-    total = hashlib.sha256()
     questions = ([e.id, e.question, e.aliases, sorted(e.gold_ids)] for e in examples)
     passages = ([p.id, p.title, p.text] for p in corpus)
-    for kind, records in (("questions", questions), ("passages", passages)):
-        digests = sorted(
-            hashlib.sha256(json.dumps(r, ensure_ascii=False).encode("utf-8", "surrogatepass")).digest() for r in records
-        )
-        total.update(f"{kind} {len(digests)}\n".encode())
-        for digest in digests:
-            total.update(digest)
-    return total.hexdigest()
+    return json_digest([sorted(map(json_digest, records)) for records in (questions, passages)])

@@ -73,13 +73,12 @@ class Question(_Fields):
     aliases: Annotated[list[Text], BeforeValidator(_as_list)] = Field([])
     type: str = "question"
     gold_ids: Annotated[list[Id], BeforeValidator(_as_list)] = Field([])
-    evidences: list[tuple[str, str, str]] = Field([])
     context: Annotated[list[_Document], BeforeValidator(_as_documents)] = Field([])
     more: dict[str, Any] = Field({}, alias="_more")  # fields of the example that only one layout has
 
     def example(self, pool: Pool) -> dspy.Example:
         """Make the example; its id is empty where the record has none."""
-        own = self.model_dump(include={"id", "question", "type", "gold_ids", "evidences"})
+        own = self.model_dump(include={"id", "question", "type", "gold_ids"})
         candidates = [add_passage(pool, each.title, each.text, each.id) for each in self.context]
         return make_example(answers=[*self.answer, *self.aliases], **own, **{"candidates": candidates, **self.more})
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from knowgap.compiling.data import load_dataset, split
 from knowgap.compiling.evaluation.evaluator import evaluate, file_name
-from knowgap.compiling.evaluation.metrics import get_metric
 from knowgap.compiling.evaluation.results import COSTS, Evaluations
 from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.evaluation.statistics import SIGNIFICANT
@@ -69,8 +68,6 @@ def run_experiment(
         for name in names:
             if name not in known:
                 raise UnknownName.among(f"{kind} of {table.name}", name, known)
-    for metric in {name for column in table.columns for name in column.metrics}.difference(COSTS):
-        get_metric(metric)
     columns = [column for column in table.columns if column.dataset in {"sample", *data}]
     if not columns:
         missing = " ".join(dict.fromkeys(f"{column.dataset}=PATH" for column in table.columns))

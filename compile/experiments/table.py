@@ -67,7 +67,7 @@ class Row(BaseModel, extra="forbid", frozen=True):
 
     Attributes:
         label: as the table shows it; unique.
-        program: name in the registry, or `module:Name` of one from outside.
+        program: name in the registry, or `module:Name` of one from outside; empty if the row is left out.
         preset: preset of the program; `paper` for that of the column's task; empty for the class's defaults.
         settings: hyperparameters.
         left_out: why the row is not run, instead of a program.
@@ -82,12 +82,6 @@ class Row(BaseModel, extra="forbid", frozen=True):
     left_out: str = ""
     differs: str = ""
     paper: tuple[float, ...] = ()
-
-    @model_validator(mode="after")
-    def _check(self) -> Row:
-        if bool(self.program) == bool(self.left_out):
-            raise ValueError(f"the row {self.label!r} needs exactly one of program and left_out")
-        return self
 
 
 class ExperimentTable(BaseModel, extra="forbid", frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +30,6 @@ DROPPED = {
     "nothing to ask": "the passages give no question of the kind",
     "unreadable": "a reply of the language model could not be read",
     "refused": "the language model refused the request",
-    "names the passage": "the question speaks of a passage or text",
     "long answer": "the answer has more than 12 words",
     "tells the answer": "the answer stands in the question",
     "not in the passages": "the answer is not worded as in the passages",
@@ -45,11 +43,6 @@ DROPPED = {
 
 _STYLE = STYLES["short"]
 _LONGEST_ANSWER = 12  # words
-_NAMES_PASSAGE = re.compile(
-    r"\b(the|this|that|these|those|both|either|each|which)\s+((given|above|following|provided|first|second|two|same)\s+)*"
-    r"(passages?|paragraphs?|texts?|articles?|excerpts?|snippets?|documents?)\b",
-    re.IGNORECASE,
-)
 
 
 class Draft(BaseModel, extra="forbid"):
@@ -166,7 +159,6 @@ def _check_words(draft: Draft, passages: Sequence[Passage]) -> None:
     answer, told = (normalize_answer(" ".join(words(text))) for text in (draft.answer, draft.question))
     read = {word for passage in passages for word in words(str(passage))}
     for reason, applies in (
-        ("names the passage", _NAMES_PASSAGE.search(draft.question)),
         ("long answer", len(words(draft.answer)) > _LONGEST_ANSWER),
         ("tells the answer", f" {answer} " in f" {told} "),
         ("not in the passages", not answer or not {*words(draft.answer)} <= read),

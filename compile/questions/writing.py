@@ -38,29 +38,25 @@ class WrittenQuestions:
     Attributes:
         drafts: the drafts in the order in which they were made.
         calls: calls of the language model in this run, those answered from a cache included.
-        wanted: how many questions of each kind were to be written.
     """
 
     drafts: list[Draft]
     calls: int
-    wanted: dict[str, int]
 
     @property
     def kept(self) -> list[Draft]:
         """The questions that passed all checks."""
         return [draft for draft in self.drafts if not draft.dropped]
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """How many there are of each kind: wanted, drafted, kept, known from memory, and dropped by reason."""
-        fates = {
-            "wanted": Counter(self.wanted),
-            "drafted": Counter(draft.kind for draft in self.drafts),
-            "kept": Counter(draft.kind for draft in self.kept),
-            "of these, known from memory": Counter(draft.kind for draft in self.kept if draft.from_memory),
+    def counts(self) -> dict[str, int]:
+        """How many drafts there are, how many are kept and known from memory, and how many were dropped, by reason."""
+        dropped = Counter(draft.dropped for draft in self.drafts)
+        return {
+            "drafted": len(self.drafts),
+            "kept": len(self.kept),
+            "of these, known from memory": sum(draft.from_memory for draft in self.kept),
+            **{f"dropped: {why}": dropped[reason] for reason, why in DROPPED.items() if dropped[reason]},
         }
-        for reason, why in DROPPED.items():
-            fates[f"dropped: {why}"] = Counter(draft.kind for draft in self.drafts if draft.dropped == reason)
-        return {fate: {kind: count[kind] for kind in self.wanted} for fate, count in fates.items() if count.total()}
 
 
 def write_questions(
@@ -122,11 +118,9 @@ def write_questions(
     corpus = Corpus(index, run.seed)
     with RecordFile(file, Draft, made_with, "draft") as records, track_usage(UsageTracker()) as tracker:
         drafts = _draft_all(lm, corpus, records, wanted, run)
-    done = WrittenQuestions(drafts, tracker.usage.asked, wanted)
+    done = WrittenQuestions(drafts, tracker.usage.asked)
     if not done.kept:
-        dropped = Counter(draft.dropped for draft in drafts).most_common()
-        reasons = "; ".join(f"{count} × {DROPPED[reason]}" for reason, count in dropped)
-        raise UsageError(f"no question passed the checks: {reasons}")
+        raise UsageError(f"no question passed the checks: {done.counts()}")
     write_file(path, "".join(draft.to_line() for draft in done.kept))
     return done
 

@@ -27,7 +27,7 @@ RECORDS = {
     "2wikimultihopqa": (  # a repeated paragraph is pooled once
         {"_id": "w1", "question": "Who?", "answer": "Ada Venn", "context": [*CONTEXT, CONTEXT[0]],
          "supporting_facts": [["Orle", 1]], "evidences": [["Orle bridge", "architect", "Ada Venn"]]},
-        {"aliases": ["Ada Venn"], "evidences": [["Orle bridge", "architect", "Ada Venn"]]}, TEXTS,
+        {"aliases": ["Ada Venn"]}, TEXTS,
     ),
     "musique": (
         {"id": "2hop__1_2", "question": "Who?", "answer": "Ada Venn", "answer_aliases": ["Venn"], "answerable": True,
@@ -94,7 +94,7 @@ def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
         assert example.answer == example.aliases[0]
         assert set(example.candidates) <= known
         assert list(example.inputs().keys()) == ["question"]
-        assert {"gold_ids", "type", "evidences"} <= set(example.keys())
+        assert {"gold_ids", "type"} <= set(example.keys())
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -109,7 +109,6 @@ def test_fields_of_a_layout(tmp_path, name):
     ("name", "field", "value", "named"),
     [
         ("hotpotqa", "answer", None, "answer"),
-        ("2wikimultihopqa", "evidences", [["a", "b"]], "evidences.0.2"),
         ("musique", "paragraphs", [{"title": "T"}], "paragraph_text"),
         ("strategyqa", "answer", None, "answer"),
         ("asqa", "qa_pairs", [{"question": "x"}], "short_answers"),

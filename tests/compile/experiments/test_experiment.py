@@ -83,7 +83,6 @@ def test_a_papers_figures_stand_where_it_prints_them(table: str, row: str, colum
     [
         ("title = ", "is not TOML"),
         ('title = "t"\ncolumns = []\nrows = []', "columns"),
-        (COLUMNS + '[[rows]]\nlabel = "r"', "exactly one of program"),
         ('baseline = "x"\n' + COLUMNS + ROW, "'x'"),
         (COLUMNS + 'task = "guess"\n' + ROW, "'guess'"),
         (COLUMNS + ROW + ROW, "'r'"),

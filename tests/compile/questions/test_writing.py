@@ -95,7 +95,6 @@ def written(question, answer, **more):
     ("kind", "reason", "changed"),
     [
         ("two_hop", "nothing to ask", written("", "Wick")),
-        ("one_hop", "names the passage", written("What does the passage say?", "road")),
         ("one_hop", "long answer", written("What is it?", "harbour " * 13)),
         ("one_hop", "tells the answer", written("Where is the harbour?", "harbour")),
         ("one_hop", "not in the passages", written("What is it?", "Tarn")),
@@ -106,7 +105,7 @@ def written(question, answer, **more):
     ],
 )
 def test_what_fails_a_check_is_dropped_and_counted(index, tmp_path, kind, reason, changed):
-    with pytest.raises(UsageError, match="3 × "):
+    with pytest.raises(UsageError, match="'drafted': 3, 'kept': 0"):
         write(index, tmp_path, author(**changed), n=1, kinds=[kind])
     records = [json.loads(line) for line in (tmp_path / "q.jsonl.drafts").read_text().splitlines()[1:]]
     assert [record["dropped"] for record in records] == [reason] * 3
@@ -127,7 +126,7 @@ def test_what_the_model_knows_is_kept_and_marked_and_another_wording_becomes_an_
     answers = {}
     done, _ = write(index, tmp_path, rule, n=8, kinds=["one_hop"])
     assert {draft.question: draft.from_memory for draft in done.kept} == {each: "Ada" not in each for each in answers}
-    assert done.counts()["of these, known from memory"] == {"one_hop": 7}
+    assert done.counts()["of these, known from memory"] == 7
     assert sum(json.loads(line)["from_memory"] for line in (tmp_path / "q.jsonl").read_text().splitlines()) == 7
     aliases = [example.aliases for example in load_dataset(tmp_path / "q.jsonl", split_as="test").questions("test")]
     assert aliases == [[draft.answer, f"{draft.answer} by hand"] for draft in done.kept]
