@@ -105,9 +105,12 @@ class Evaluation(BaseModel, extra="forbid"):
             UnknownName: nothing was scored by that metric, or that cost is not known.
         """
         name = metric or self.metrics[0]
-        scores = {record.id: score for record in self.records if (score := record.scores.get(name)) is not None}
-        if name in COSTS and name not in unknown_costs([r.cost for r in self.records if not r.error]):
-            scores = {record.id: getattr(record.cost, name) for record in self.records if not record.error}
+        if name in COSTS:
+            asked = [record for record in self.records if not record.error]
+            unknown = unknown_costs([record.cost for record in asked])
+            scores = {record.id: getattr(record.cost, name) for record in asked if name not in unknown}
+        else:
+            scores = {r.id: score for r in self.records if (score := r.scores.get(name)) is not None}
         if not scores:
             raise UnknownName.among("metric of this evaluation", name, self.metrics)
         return scores
@@ -135,8 +138,8 @@ class Evaluation(BaseModel, extra="forbid"):
         return {kind: mean_interval(groups[kind], self.provenance.seed) for kind in sorted(groups)}
 
     def costs(self) -> dict[str, float | None]:
-        """The mean costs of the questions on which the program did not fail; see `mean_costs`."""
-        return mean_costs(self.records)
+        """The mean of every cost over the questions on which the program did not fail; None if it is not known."""
+        return {name: self.mean(name) if self.defines(name) else None for name in COSTS}
 
     def spoilt(self) -> dict[str, int]:
         """How many replies could not be read or were cut off, and how many calls were not counted, in all questions."""
@@ -236,10 +239,3 @@ def unknown_costs(costs: Sequence[Cost]) -> set[str]:
     if costs and all(cost.unseen_searches for cost in costs):
         unknown |= searched
     return unknown
-
-
-def mean_costs(records: Sequence[QuestionRecord]) -> dict[str, float | None]:
-    """The mean of every cost over the questions on which the program did not fail; None if a cost is not known."""
-    costs = [record.cost for record in records if not record.error] or [record.cost for record in records]
-    unknown = unknown_costs(costs)
-    return {n: None if n in unknown else sum(getattr(cost, n) for cost in costs) / len(costs) for n in COSTS}

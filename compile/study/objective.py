@@ -21,8 +21,8 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
-from knowgap.compiling.evaluation.provenance import lm_name
-from knowgap.compiling.evaluation.results import mean_costs
+from knowgap.compiling.evaluation.provenance import Provenance, lm_name
+from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
@@ -139,7 +139,8 @@ class Objective(Generic[P]):
         finally:
             trial.set_user_attr(SPENT, tracker.usage.model_dump())
             if records:
-                trial.set_user_attr(COSTS, mean_costs(records))
+                asked_so_far = Evaluation(records=records, metrics=[self.metric], provenance=Provenance())
+                trial.set_user_attr(COSTS, asked_so_far.costs())
         return float(np.mean([record.scores[self.metric] or 0.0 for record in records]))
 
     def program_of(self, trial: Trial | FrozenTrial) -> P:

@@ -15,7 +15,8 @@ from endpoint import endpoint
 from support import AroundTheMeter, scripted_lm
 
 from knowgap.compiling import evaluate
-from knowgap.compiling.evaluation.results import mean_costs
+from knowgap.compiling.evaluation.provenance import Provenance
+from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelUnreachable
@@ -170,7 +171,8 @@ def test_tokens_that_a_server_does_not_report_are_not_zero(server, local):
         cost = Direct()(question="Where?").trace.cost
     assert (cost.lm_calls, cost.unreported_calls) == (1, 1)
     assert "– tokens" in str(cost)
-    assert mean_costs([QuestionRecord(id="q", cost=cost)])["tokens"] is None
+    found = Evaluation(records=[QuestionRecord(id="q", cost=cost)], metrics=["f1"], provenance=Provenance())
+    assert found.costs()["tokens"] is None
 
 
 def answering(**kwargs):

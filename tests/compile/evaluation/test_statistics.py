@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from knowgap.compiling.evaluation.metrics import METRICS
-from knowgap.compiling.evaluation.results import COSTS, mean_costs
+from knowgap.compiling.evaluation.provenance import Provenance
+from knowgap.compiling.evaluation.results import COSTS, Evaluation
 from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.evaluation.statistics import holm, mean_interval, paired_comparison
 from knowgap.programs.trace.trace import Cost
@@ -36,7 +37,8 @@ def test_means_by_hand():
     first = Cost(lm_calls=4, prompt_tokens=100, completion_tokens=20, passages=9, iterations=3, seconds=1.5)
     second = Cost(lm_calls=1, cached_calls=1, passages=5, knowledge_tokens=50, retrievals=2)  # never iterates
     records = [QuestionRecord(id="a", cost=first, scores={"f1": 1.0}), QuestionRecord(id="b", cost=second)]
-    means = mean_costs([*records, QuestionRecord(id="c", cost=first, error="failed")])
+    records.append(QuestionRecord(id="c", cost=first, error="failed"))
+    means = Evaluation(records=records, metrics=["f1"], provenance=Provenance()).costs()
     assert means.keys() == COSTS.keys()
     assert {name: mean for name, mean in means.items() if mean} == pytest.approx(
         {
