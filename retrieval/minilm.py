@@ -17,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
+from knowgap.retrieval.bert import Bert
 from knowgap.retrieval.window import Window, tokenizer_of
 from knowgap.storage.files import file_digest, write_file, write_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-    from knowgap.retrieval.bert import Bert
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the official `model.safetensors`."""
@@ -59,15 +58,13 @@ def minilm_folder() -> Path:
     return folder
 
 
-@lru_cache(maxsize=2)
-def minilm_model(device: str = "cpu") -> Bert:
-    """The MiniLM encoder on a device, shared by this process.
+@lru_cache(maxsize=3)
+def minilm_model(device: str | None) -> Bert:
+    """The MiniLM encoder on a device of torch, or in NumPy for None; shared by this process.
 
     Raises:
         CheckpointError: see `minilm_folder`.
     """
-    from knowgap.retrieval.bert import Bert
-
     return Bert(minilm_folder(), device)
 
 
@@ -153,7 +150,7 @@ class SentenceEncoder:
     dim = 384
 
     def __init__(self) -> None:
-        self.tokenizer, self._model = tokenizer_of(minilm_folder()), minilm_model()
+        self.tokenizer, self._model = tokenizer_of(minilm_folder()), minilm_model("cpu")
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Unit vectors of the first 256 tokens of each text, [texts, 384]."""

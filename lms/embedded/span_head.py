@@ -59,7 +59,7 @@ class SpanHead:
         _, tensors = read_weights(folder or Path(__file__).parent, "span_head")
         self._output = tensors["output"].astype(np.float32)
         self._tokenizer = tokenizer_of(minilm_folder())
-        self._encoder = Bert(minilm_folder(), changes=tensors)
+        self._encoder = Bert(minilm_folder(), "cpu", tensors)
         self._lock = threading.Lock()
         self._known: LRUCache[tuple[str, str, str], list[Candidate]] = LRUCache(16_384)
 

@@ -27,7 +27,6 @@ from knowgap.retrieval.minilm import (
     token_ids,
     unit,
 )
-from knowgap.retrieval.numpy_bert import numpy_minilm
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
 from knowgap.storage.files import write_json
@@ -108,7 +107,7 @@ class EmbeddedModel:
     def query(self, text: str) -> npt.NDArray[np.float32]:
         """Unit vectors of at most 256 tokens of a query, multiplied by the weights of its tokens, [tokens, dim]."""
         [ids] = token_ids(self._tokenizer, [text], _QUERY_TOKENS, _QUERY_MARK)
-        return unit(numpy_minilm()(ids) @ self._projection.T) * self._weights[ids][:, None]
+        return unit(minilm_model(None)(ids) @ self._projection.T) * self._weights[ids][:, None]
 
 
 def fit_checkpoint(
