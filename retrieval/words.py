@@ -44,7 +44,17 @@ _ITEM = re.compile(r"^(?=[•*-] \S|[^\s:;][^:;\n]{0,60}: [^;\n]*; )", re.M)
 
 
 @lru_cache(maxsize=16_384)
-def _split(text: str) -> tuple[str, ...]:
+def split_sentences(text: str) -> tuple[str, ...]:
+    """Split a text into its sentences.
+
+    Args:
+        text: any text in a language that ends its sentences with a full stop, or in Chinese or Japanese.
+
+    Returns:
+        The sentences in order, without surrounding white space. Together they hold every other character of the
+        text, so that `"".join("".join(split_sentences(text)).split()) == "".join(text.split())`. A text without
+        visible characters has no sentences. Results are cached for the latest 16,384 texts.
+    """
     from syntok.segmenter import analyze
 
     starts = {0}
@@ -58,20 +68,6 @@ def _split(text: str) -> tuple[str, ...]:
     edges = [*sorted(starts), len(text)]
     pieces = (text[start:end].strip() for start, end in itertools.pairwise(edges))
     return tuple(piece for piece in pieces if piece)
-
-
-def split_sentences(text: str) -> list[str]:
-    """Split a text into its sentences.
-
-    Args:
-        text: any text in a language that ends its sentences with a full stop, or in Chinese or Japanese.
-
-    Returns:
-        The sentences in order, without surrounding white space. Together they hold every other character of the
-        text, so that `"".join("".join(split_sentences(text)).split()) == "".join(text.split())`. A text without
-        visible characters has no sentences. Results are cached for the latest 16,384 texts.
-    """
-    return list(_split(text))
 
 
 def words(text: str) -> list[str]:

@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import minilm_folder, read_weights
-from knowgap.retrieval.window import tokenizer_of
+from knowgap.retrieval.minilm import minilm_folder, read_weights, tokenizer_of
 
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens

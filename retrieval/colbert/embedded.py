@@ -19,16 +19,18 @@ import numpy.typing as npt
 from knowgap.retrieval.hub import choose_device, half_precision
 from knowgap.retrieval.minilm import (
     CLS,
+    EMBEDDED,
     MINILM_DIGEST,
     PAD,
+    Window,
     minilm_folder,
     minilm_model,
     padded_batches,
     token_ids,
+    tokenizer_of,
     unit,
 )
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
 from knowgap.storage.files import write_json
 
 SETTINGS, PROJECTION, TOKEN_WEIGHTS = "knowgap.json", "projection.npy", "token_weights.npy"

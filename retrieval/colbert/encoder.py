@@ -17,8 +17,8 @@ from knowgap.errors import CheckpointError, shorten
 from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel, fit_checkpoint
 from knowgap.retrieval.hub import choose_device, half_precision, loading_model, model_digest, model_folder, refuse_code
 from knowgap.retrieval.index.manifest import CHECKPOINT
+from knowgap.retrieval.minilm import EMBEDDED, Window, tokenizer_of
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.window import EMBEDDED, Window, tokenizer_of
 from knowgap.storage.progress import Progress
 
 _QUERY_TOKENS = 256

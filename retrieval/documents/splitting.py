@@ -16,9 +16,8 @@ from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.documents.markdown import find_blocks
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.documents.text import Heading, Table, Text
-from knowgap.retrieval.minilm import embedded_window
+from knowgap.retrieval.minilm import Window, embedded_window
 from knowgap.retrieval.passage import Passage, part_id
-from knowgap.retrieval.window import Window
 
 PASSAGE_TOKENS = 256
 """The most tokens of a passage, including its title and the encoder's marks; a smaller window lowers the limit."""

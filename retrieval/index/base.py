@@ -18,9 +18,8 @@ from typing_extensions import Self
 from knowgap.errors import CheckpointError, DataError, IndexFolderError, IndexForeign, KnowgapError, UsageError
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, MANIFEST, Manifest, Segment, building_folder
 from knowgap.retrieval.index.passage_store import PassageStore
-from knowgap.retrieval.minilm import embedded_window
+from knowgap.retrieval.minilm import EMBEDDED, Window, embedded_window
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
-from knowgap.retrieval.window import EMBEDDED, Window
 from knowgap.storage.files import acquire_lock, naming, replace_folder
 from knowgap.storage.manifest import seal
 from knowgap.storage.progress import Progress, no_progress

@@ -63,8 +63,9 @@ class RelevanceFeatures:
 
         self._projection = torch.from_numpy(np.asarray(projection, dtype=np.float32))
         self._texts: LRUCache[str, EncodedText] = LRUCache(_REMEMBERED)
-        size = sentence_encoder().tokenizer.get_vocab_size()
-        tokens = [sentence_encoder().tokenizer.id_to_token(i) or "" for i in range(size)]
+        tokenizer = sentence_encoder().tokenizer
+        size = tokenizer.get_vocab_size()
+        tokens = [tokenizer.id_to_token(i) or "" for i in range(size)]
         # those in brackets, such as [CLS], stand for no word
         self._is_word = np.array([any(map(str.isalnum, token)) and not token.endswith("]") for token in tokens])
         ids = np.arange(size)
@@ -81,10 +82,8 @@ class RelevanceFeatures:
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """Encode texts, or look them up."""
-        return self._texts.get(texts, self._encode)
-
-    def _encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        return [self._project(*text) for text in sentence_encoder().encode_tokens(texts)]
+        encode = sentence_encoder().encode_tokens
+        return self._texts.get(texts, lambda new: [self._project(*text) for text in encode(new)])
 
     def _project(self, ids: list[int], states: npt.NDArray[np.float32]) -> EncodedText:
         import torch

@@ -89,9 +89,8 @@ class CrossEncoderReranker(PairScorer):
         self._model = load_cross_encoder(model)
         if self._model.num_labels != 1:
             raise CheckpointError(f"{model} gives {self._model.num_labels} scores to a pair, but must give 1")
-        if default_threshold is None:
-            default_threshold = 3.0 if is_bge_base(self.name) else None
-        self.default_threshold: float | None = default_threshold
+        own = 3.0 if is_bge_base(self.name) else None
+        self.default_threshold: float | None = own if default_threshold is None else default_threshold
         self.scale = f"raw logits of {self.name}"
 
     def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -133,12 +132,6 @@ def load_cross_encoder(model: str | Path) -> Any:
         encoder: Any = CrossEncoder(source, device=place, activation_fn=torch.nn.Identity(), **arguments)
         if not hasattr(encoder.transformers_model, "peft_config"):
             check_trained(model, type(encoder.transformers_model), source, arguments)
-    for module in encoder.modules():
-        # RoBERTa's positions begin after that of padding, so that fewer are left than its tokenizer may state.
-        positions = getattr(module, "position_embeddings", None)
-        if isinstance(positions, torch.nn.Embedding) and positions.padding_idx is not None:
-            left = positions.num_embeddings - positions.padding_idx - 1
-            encoder.max_seq_length = min(encoder.max_seq_length or left, left)
     return encoder
 
 
@@ -156,7 +149,7 @@ def check_trained(model: str | Path, network: Any, source: str, arguments: dict[
     if missing:
         raise CheckpointError(
             f"{model}: not a model that scores pairs of texts: it lacks {len(missing)} of the weights of "
-            f"{network.__name__} ({missing[0]}{', …' if missing[1:] else ''}), so its scores would be random"
+            f"{network.__name__} ({missing[0]}, …), so its scores would be random"
         )
 
 

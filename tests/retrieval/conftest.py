@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from knowgap.retrieval.colbert.embedded import PROJECTION, SETTINGS, TOKEN_WEIGHTS
-from knowgap.retrieval.window import EMBEDDED
+from knowgap.retrieval.minilm import EMBEDDED
 from tests.retrieval.tiny import BERT_WORDS
 
 

@@ -167,7 +167,7 @@ def test_weights_of_torch_are_fetched_where_there_are_no_others(here: Path, monk
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert model_folder("lab/safe") == here / "colbert"
     assert model_folder("lab/old") == here / "empty"
-    with pytest.raises(CheckpointError, match="lab/gone: not a folder, and cannot be fetched from the hub"):
+    with pytest.raises(CheckpointError, match="lab/gone: no such folder, and cannot be fetched from the hub"):
         model_folder("lab/gone")
     assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True), ("lab/gone", False)]
 

@@ -120,20 +120,6 @@ def logits_of(folder, pairs):
         return torch.cat([model(**tokenizer(*pair, return_tensors="pt")).logits for pair in pairs])
 
 
-def write_roberta(folder, texts, *, names, seed=1):
-    """A classifier with XLM-RoBERTa's 64 positions, of which its tokenizer does not tell; its weights are random."""
-    from transformers import XLMRobertaConfig, XLMRobertaForSequenceClassification
-
-    tokenizer = write_tokenizer(folder, texts)
-    config = XLMRobertaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        max_position_embeddings=64, type_vocab_size=2, pad_token_id=tokenizer.pad_token_id, initializer_range=0.5,
-        id2label=dict(enumerate(names)),
-    )  # fmt: skip
-    random_model(XLMRobertaForSequenceClassification, config, seed).save_pretrained(folder)
-    return folder
-
-
 def write_t5(folder, texts, *, seed=1):
     """A T5ForConditionalGeneration with one layer of random weights, and a tokenizer of whole words."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
