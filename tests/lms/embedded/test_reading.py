@@ -5,7 +5,7 @@ import pytest
 from knowgap.compiling.evaluation.metrics.answers import normalize_answer
 from knowgap.lms.embedded.inputs import read_passage, read_statement, standalone
 from knowgap.lms.embedded.reading import Answer, answer, bridge, read, uncovered
-from knowgap.lms.embedded.text import analyse, dates, mentions, value_of
+from knowgap.lms.embedded.text import mentions, names_in, value_of
 
 
 def read_all(passages):
@@ -72,7 +72,6 @@ FILMS = read_all({
         ("Which film has the director who is younger, Blue Sea or Red Sand?", "Red Sand"),
         ("Which film was released first, Blue Sea or Red Sand?", "Blue Sea"),
         ("Do the directors of Blue Sea and Red Sand have the same nationality?", "no"),
-        ("Is Ilse Morn older than Ola Fisk?", "yes"),
         ("Are Ilse Morn and Ola Fisk both directors?", "yes"),
     ],
 )
@@ -87,15 +86,15 @@ def test_what_is_not_settled_is_asked_next_with_the_names_found():
     assert not found.settled
     assert found.open == ("Where was Ilse Morn born?",)
     assert [fact.asked for fact in found.facts if fact.settled] == ["Who is the director of Blue Sea?"]
-    assert bridge("Where was the director of Blue Sea born?", FILMS[:1], found)[0] == "Where was Ilse Morn born?"
+    assert bridge("Where was the director of Blue Sea born?", found)[0] == "Where was Ilse Morn born?"
     guessed = Answer("", 0.0, guesses=("Where was Ola Fisk born?",))
-    assert "Where was Ola Fisk born?" in bridge("Where was the director of Blue Sea born?", FILMS[:1], guessed)
+    assert "Where was Ola Fisk born?" in bridge("Where was the director of Blue Sea born?", guessed)
     compared = answer("Who is older, Ada Moor or Tom Hill?", FILMS)
     assert compared.open == ("When was Ada Moor born?", "When was Tom Hill born?")
 
 
 def test_names_bridge_where_no_syntax_helps():
-    proposals = bridge("In which port was the maker of Blue Sea raised?", FILMS[:1], answer("Why?", FILMS[:1]))
+    proposals = bridge("In which port was the maker of Blue Sea raised?", answer("Why?", FILMS[:1]))
     assert any(text.startswith("Ilse Morn ") for text in proposals)
     assert uncovered("In which port was Blue Sea shot?", FILMS[:1]) == "port shot"
 
@@ -119,13 +118,12 @@ def test_titles_names_dates_and_numbers():
     about = [sentence.title for sentence in read_statement("Gold: Critics loved it.\nAnn Lee sang. She danced.")]
     assert about == ["Gold", "Ann Lee", "Ann Lee"]
     text = "In 1940 J. R. Lee of St. Ives paid 2.5 million to the Duke of York."
-    assert "Duke of York" in analyse(text).names
-    assert [value_of(said) for said in (text, "2.5 million in 1940", "by Lee")] == [(1940, 0, 0), (2.5,), ()]
-    assert [value for _, _, value in dates("4 May 1920, June 3, 1921, July 1922, 1923")] == [
-        (1920, 5, 4), (1921, 6, 3), (1922, 7, 0), (1923, 0, 0),
-    ]  # fmt: skip
-    assert mentions(("by", "ann", "lee"), "Ann Lee (poet)")
-    assert not mentions(("by", "annie", "lee"), "Ann Lee")
+    assert "Duke of York" in names_in(text)
+    dates = {"4 May 1920": (1920, 5, 4), "June 3, 1921": (1921, 6, 3), "July 1922": (1922, 7, 0), "1923": (1923, 0, 0)}
+    values = {text: (1940, 0, 0), "2.5 million in 1940": (2.5,), "by Lee": (), **dates}
+    assert {said: value_of(said) for said in values} == values
+    assert mentions("by Ann Lee", "Ann Lee (poet)")
+    assert not mentions("by Annie Lee", "Ann Lee")
 
 
 LONG = [piece * (2_000 // len(piece)) for piece in ("(", '"', ". ", "A ", "Al-", "1,", "12 May 19", "the A of ")]
