@@ -183,10 +183,9 @@ class Program(Streamable, Configurable):
             raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
         check_cancelled()
         results = search_all(self.retriever, queries, k)
-        ids = [[hit.passage.id for hit in hits] for hits in results]
-        self.record(
-            steps.Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in results for hit in hits)
-        )
+        found = [[hit.passage.id for hit in hits] for hits in results]
+        step = steps.Retrieved(queries=list(queries), k=k, hits=found)
+        self.record(step, *(hit.passage for hits in results for hit in hits))
         return results
 
     def retrieve_passages(self, query: str, k: int) -> list[Passage]:

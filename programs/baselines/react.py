@@ -53,11 +53,10 @@ class ReAct(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`."""
-        turns: list[tuple[str, list[Passage]]] = []
-        reason = "iterations"
+        turns, found, reason = list[str](), list[Passage](), "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            output = self._ask_over(self.turn, turns, question)
+            output = self._ask_over(self.turn, turns, found, question)
             if output is None:
                 reason = "unreadable turn"
                 break
@@ -69,15 +68,12 @@ class ReAct(Program):
                 break
             self.record(Queried(queries=[query]))
             passages = self.search(query)
-            turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{joined(passages) or 'nothing'}", passages))
+            turns.append(f"Thought: {thought}\nSearch: {query}\nFound:\n{joined(passages) or 'nothing'}")
+            found += passages
         self.record(Stopped(reason=reason))
-        output = self._ask_over(self.extract, turns, question)
-        return self.conclude_with(output, distinct(passage for _, passages in turns for passage in passages))
+        return self.conclude_with(self._ask_over(self.extract, turns, found, question), distinct(found))
 
-    def _ask_over(
-        self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str
-    ) -> dspy.Prediction | None:
+    def _ask_over(self, predictor: dspy.Module, turns: Sequence[str], found: Sequence[Passage], question: str) -> Any:
         """Ask over the trajectory."""
-        trajectory = "\n\n".join(text for text, _ in turns) or "(nothing was searched yet)"
-        inlined = [passage for _, passages in turns for passage in passages]
-        return self.ask(predictor, inlined=inlined, question=question, style=self.wording, trajectory=trajectory)
+        trajectory = "\n\n".join(turns) or "(nothing was searched yet)"
+        return self.ask(predictor, inlined=found, question=question, style=self.wording, trajectory=trajectory)

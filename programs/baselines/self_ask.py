@@ -7,7 +7,7 @@ from typing import Any
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Integer, Threshold
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, known_text, text_of
 from knowgap.programs.trace.steps import Judged, Queried, Stopped
@@ -31,9 +31,6 @@ class SelfAsk(Program):
 
     iterations = Integer(5, "follow-up questions at most", low=1, high=10)
     top_k = Integer(5, "passages read per follow-up question", low=1, high=50)
-    follow_up_threshold = Threshold(
-        "follow_up", "needed", "probability from which a follow-up counts as needed; none asks for a plain yes or no"
-    )
 
     def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

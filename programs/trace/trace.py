@@ -39,9 +39,7 @@ class Cost(BaseModel, extra="forbid"):
 
     lm_calls: int = Field(default=0, description="calls of the language model, cached ones included")
     cached_calls: int = Field(default=0, description="calls of the language model that a cache answered")
-    uncounted_calls: int = Field(
-        default=0, description="calls of models that went around the meter; they are in no other number"
-    )
+    uncounted_calls: int = Field(default=0, description="calls that went around the meter; they are in no other number")
     unreadable: int = Field(default=0, description="calls of requests to which no reply could be read")
     cut: int = Field(default=0, description="calls whose reply ended at the limit of tokens")
     failed_calls: int = Field(default=0, description="calls that ended in an error")
@@ -49,10 +47,7 @@ class Cost(BaseModel, extra="forbid"):
     prompt_tokens: int = Field(default=0, description="tokens of prompts")
     completion_tokens: int = Field(default=0, description="tokens of completions")
     retrievals: int = Field(default=0, description="queries sent to the retriever")
-    unseen_searches: int = Field(
-        default=0,
-        description="questions of a module that may search in a way that cannot be seen, and was not seen to",
-    )
+    unseen_searches: int = Field(default=0, description="questions of a module whose searches could not be seen")
     passages: int = Field(default=0, description="distinct passages read by the language model")
     knowledge_tokens: int = Field(default=0, description="words of retrieved text read, each time they are read")
     iterations: int = Field(default=0, description="iterations of the method")
@@ -79,14 +74,14 @@ class Cost(BaseModel, extra="forbid"):
         return self.model_copy(update=counts)
 
     def __str__(self) -> str:
-        spoilt = f"{self.unreadable} unreadable, {self.cut} cut off, " if self.unreadable or self.cut else ""
-        failed = f"{self.failed_calls} failed, " if self.failed_calls else ""
-        around = f"{self.uncounted_calls} uncounted calls, " if self.uncounted_calls else ""
+        odd = {"unreadable": self.unreadable, "cut off": self.cut, "failed": self.failed_calls}
+        odd["around the meter"] = self.uncounted_calls
+        spoilt = "".join(f"{count} {what}, " for what, count in odd.items() if count)
         searched = "searches unseen" if self.unseen_searches else f"{self.retrievals} retrievals"
         tokens = "–" if self.unreported_calls else self.tokens
         return (
-            f"{self.lm_calls} LM call{'s' * (self.lm_calls != 1)} ({self.cached_calls} from cache, {spoilt}{failed}"
-            f"{self.critical_calls} in sequence), {around}{tokens} tokens\n{searched}, {self.passages} passages read, "
+            f"{self.lm_calls} LM call{'s' * (self.lm_calls != 1)} ({self.cached_calls} from cache, {spoilt}"
+            f"{self.critical_calls} in sequence), {tokens} tokens\n{searched}, {self.passages} passages read, "
             f"{self.knowledge_tokens} knowledge tokens, {self.seconds:.2f} s"
         )
 

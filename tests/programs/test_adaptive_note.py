@@ -81,20 +81,16 @@ def test_worked_example_of_table_a5():
     assert [passage.id for passage in prediction.passages] == ["district", "amherst", "lake", "county", "town"]
     cost = trace.cost
     assert (cost.lm_calls, cost.critical_calls, cost.retrievals, cost.iterations, cost.passages) == (8, 8, 5, 2, 7)
-    assert [(inputs["asked"], inputs["note"]) for inputs in engine.asked("propose")] == [
-        ([], NOTES[0]),
-        (ASKED[0], NOTES[1]),
-    ]
-    assert [(i["best_note"], i["new_note"]) for i in engine.asked("compare")] == [
-        (NOTES[0], NOTES[1]),
-        (NOTES[1], NOTES[2]),
-    ]
+    asked = [(inputs["asked"], inputs["note"]) for inputs in engine.asked("propose")]
+    assert asked == [([], NOTES[0]), (ASKED[0], NOTES[1])]
+    compared = [(inputs["best_note"], inputs["new_note"]) for inputs in engine.asked("compare")]
+    assert compared == [(NOTES[0], NOTES[1]), (NOTES[1], NOTES[2])]
     assert engine.asked("generate") == [{"question": QUESTION, "note": NOTES[1], "style": STYLES["short"]}]
 
 
 def test_without_review_every_new_note_is_accepted_until_the_caps():
     prediction, engine = endless(review=False)
-    assert prediction.trace.of(Compared) == engine.asked("compare") == []
+    assert engine.asked("compare") == []
     assert (prediction.note, prediction.trace.stopped) == ("note 3", "iterations")
     assert prediction.trace.cost.lm_calls == 1 + 3 * 2 + 1
 
@@ -125,7 +121,7 @@ def test_a_probability_above_the_threshold_is_better(threshold, note):
     assert example(changes, compare_threshold=threshold)[0].note == note
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", ["short", "long", "news"])
 def test_the_answer_is_worded_as_table_a4_asks_for(style):
     """It has a prompt for multi-hop questions, one for ASQA and one for CRUD."""
     _, engine = example(style=style)

@@ -35,13 +35,6 @@ class Fixed:
         return [[Hit(p, 1.0 / n, n) for n, p in enumerate(self.passages[:k], start=1)] for _ in queries]
 
 
-def judged(model, passages=ALL, **settings):
-    """A program whose answers this entailment model judges."""
-    program = RAG(Fixed(*passages), style="long", **settings)
-    program.part_names, program.entailment = ("retriever", "entailment"), model
-    return program
-
-
 def answered(program, answer):
     lm, engine = scripted_lm(lambda *_: {"answer": answer})
     with dspy.context(lm=lm):
@@ -130,7 +123,8 @@ def test_the_language_model_is_asked_once_for_all_statements_and_counts():
     answer = "Ada Moor was born in Wick. She painted The Grey Ferry. Bo Reed built it."
     reply = {"answer": answer, "sources": ["3", "2, 3", "none"]}
     lm, engine = scripted_lm(lambda fields, _: {name: reply[name] for name in fields})
-    program = judged(LMEntailment())
+    program = RAG(Fixed(*ALL), style="long")
+    program.part_names, program.entailment = ("retriever", "entailment"), LMEntailment()
     with dspy.context(lm=lm):
         prediction = program(question=HOP)
     assert [ids(citation) for citation in prediction.citations] == [["moor"], ["ferry", "moor"], []]
@@ -179,9 +173,7 @@ def test_brackets_that_are_no_numbers_of_sources_stay():
 @pytest.mark.parametrize(
     ("place", "title", "file", "position"),
     [
-        (None, "Manual / Setup / Ports", "", ""),
         (Source("lines.jsonl", "line", 4, 4), "Manual / Setup / Ports", "", ""),
-        (Source("manual.md"), "Manual", "manual.md", "Setup / Ports"),
         (Source("manual.pdf", "page", 4, 4), "Manual", "manual.pdf", "Setup / Ports, page 4"),
         (Source("towns.xlsx", "row", 2, 5), "Manual", "towns.xlsx", "Setup / Ports, rows 2–5"),
     ],
@@ -200,14 +192,11 @@ def test_a_source_says_where_it_stands(place, title, file, position):
     ("answer", "style", "fits"),
     [
         ("The Lord of the Rings: The Two Towers", "short", True),
-        ("Robert Downey Jr.", "short", True),
         ("She was born in 1911.", "short", False),
         ('Ada Orle was nicknamed "The Gull."', "short", False),
         ('"The Gull."', "short", True),
-        ("The film that came out first was Blue Sea", "short", False),
         ("(B)", "choice", True),
         ("No.", "yes_no", True),
-        ("No, it is not.", "yes_no", False),
         ("She was born in 1911.", "long", True),
     ],
 )
