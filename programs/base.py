@@ -6,6 +6,7 @@ import copy
 import functools
 import math
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar
@@ -20,7 +21,7 @@ from knowgap.programs.hyperparameters import Choice, Configurable, Integer, Thre
 from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction, cite_answer, say_unsupported
 from knowgap.programs.replies.asking import Reply, ask_until_read, lm_of, predict_of, without_last
-from knowgap.programs.replies.text import fits_style, known_text, text_of, warn_once, without_surrogates
+from knowgap.programs.replies.text import fits_style, known_text, text_of, without_surrogates
 from knowgap.programs.streaming import Listener, Streamable
 from knowgap.programs.trace import steps
 from knowgap.programs.trace.recorder import RECORDER, Budget, CallsSpent, TraceRecorder, recording
@@ -172,7 +173,7 @@ class Program(Streamable, Configurable):
         if shortened.passages or shortened.demonstrations:
             self.record(shortened)
             prompt = f"a prompt of {self.name} ({act}) is longer than the context window of the language model"
-            warn_once(f"{prompt}: the trace lists what is left out")
+            warnings.warn(f"{prompt}: the trace lists what is left out", stacklevel=2)  # shown once
         if reply.prediction is None:
             self.record(steps.Malformed(act=act, problem=reply.problem))
         return reply.prediction

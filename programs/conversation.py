@@ -29,13 +29,10 @@ ciao, buongiorno, buonasera, salve | grazie, grazie mille, tante grazie, molte g
 olá, oi, bom dia, boa tarde, boa noite | obrigado, obrigada, muito obrigado, muito obrigada | Olá! O que gostaria de saber? | De nada!
 goedemorgen, goedemiddag, goedenavond, goedendag, hoi | dank je, dank u, bedankt, dank je wel, dank u wel | Hallo! Wat wilt u weten? | Graag gedaan!
 cześć, dzień dobry, dobry wieczór, witam | dziękuję, dzięki, dziękuję bardzo, bardzo dziękuję | Dzień dobry! Co chcesz wiedzieć? | Nie ma za co!
-hej, god morgon, god kväll, hejsan, god morgen, god dag | tack, tack så mycket, tak, mange tak, takk, tusen takk | Hej! Vad vill du veta? | Varsågod!
-merhaba, selam, günaydın, iyi günler, iyi akşamlar | teşekkürler, teşekkür ederim, sağ ol, çok teşekkürler | Merhaba! Ne öğrenmek istersiniz? | Rica ederim!
 привет, здравствуйте, добрый день, доброе утро, добрый вечер | спасибо, большое спасибо, спасибо большое | Здравствуйте! Что вы хотите узнать? | Пожалуйста!
 مرحبا, السلام عليكم, صباح الخير, مساء الخير, أهلا | شكرا, شكرا جزيلا | مرحبا! ماذا تريد أن تعرف؟ | على الرحب والسعة!
 你好, 您好, 早上好, 晚上好, 嗨 | 谢谢, 多谢, 谢谢你, 谢谢您, 非常感谢, 謝謝 | 你好！你想知道什么？ | 不客气！
 こんにちは, おはよう, おはようございます, こんばんは | ありがとう, ありがとうございます, どうもありがとう | こんにちは！何を知りたいですか？ | どういたしまして！
-안녕하세요, 안녕 | 감사합니다, 고마워요, 고맙습니다, 고마워 | 안녕하세요! 무엇을 알고 싶으세요? | 천만에요!
 """  # noqa: E501 - greetings | thanks | the reply to greetings | the reply to thanks; a language on each line
 _REPLIES = {
     word.casefold(): reply

@@ -90,10 +90,11 @@ class ModuleProgram(Program):
         self, retriever: RetrieverLike | None = None, *, module: dspy.Module | None = None, **hyperparameters: Any
     ):
         self.module = self._make(retriever) if module is None else module
-        searches = any(type(part) is dspy.Retrieve for _, part in self.module.named_sub_modules())
+        kinds = {type(part) for _, part in self.module.named_sub_modules()}
         takes = _retriever_of(self.source)
         needs = takes is not None and takes.default is takes.empty
-        self.needs_retriever = needs or (searches and dspy.settings.rm is None)  # pyright: ignore
+        self.needs_retriever = needs or dspy.Retrieve in kinds  # pyright: ignore
+        self.may_search = bool(kinds - {dspy.Predict, dspy.ChainOfThought})
         self.question_input = _input_of(self.module)
         super().__init__(retriever, **{**self.values(), **hyperparameters})
 
@@ -106,7 +107,7 @@ class ModuleProgram(Program):
         if not isinstance(self.source, type):
             return self.source.deepcopy()
         takes = _retriever_of(self.source)
-        wanted = takes is not None and (takes.default is takes.empty or retriever is not None)
+        wanted = takes is not None and (retriever is not None or takes.default is takes.empty)
         given = {"retriever": ModuleRetriever(retriever)} if wanted else {}
         try:
             return cast("Any", self.source)(**given)
@@ -132,7 +133,7 @@ class ModuleProgram(Program):
         answer = self._answer_of(fields or output)
         passages = [*recorder.passages.values()]
         if not any(isinstance(step, Retrieved) for step in recorder.steps):
-            recorder.cost.unseen_searches = int(_may_search(self.module))
+            recorder.cost.unseen_searches = int(self.may_search)
             given = fields.get("passages")
             passages = [each for each in given if isinstance(each, Passage)] if isinstance(given, list) else []
         recorder.cost.critical_calls += tracker.usage.asked  # as if they waited for one another
@@ -189,18 +190,13 @@ def _retriever_of(source: ModuleLike) -> inspect.Parameter | None:
 def _input_of(module: dspy.Module) -> str:
     """The name of the input that takes the question."""
     forward = inspect.signature(type(module).forward).parameters  # pyright: ignore[reportAttributeAccessIssue]
-    parameters = [p for p in [*forward.values()][1:] if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    names, required = [p.name for p in parameters], [p.name for p in parameters if p.default is p.empty]
-    if not names:
+    named = [p for p in [*forward.values()][1:] if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    names = [p.name for p in named if p.default is p.empty or p.name == "question"]
+    if not named:
         predictors = cast("list[Any]", module.predictors())
         signature: Any = getattr(module, "signature", None) or next((p.signature for p in predictors), None)
-        names = required = [*signature.input_fields] if hasattr(signature, "input_fields") else []
-    if len(required) > 1 or not (required or "question" in names):
-        takes = ", ".join(required or names) or "no input"
+        names = [*getattr(signature, "input_fields", ())]
+    if len(names) != 1:
+        takes = ", ".join(names) or "no input"
         raise UsageError(f"{type(module).__name__} takes {takes}, but a program is given only a question")
-    return required[0] if required else "question"
-
-
-def _may_search(module: dspy.Module) -> bool:
-    """Whether a module may search unnoticed: any module except plain `dspy.Predict` and `dspy.ChainOfThought`."""
-    return any(type(part) not in (dspy.Predict, dspy.ChainOfThought) for _, part in module.named_sub_modules())
+    return names[0]

@@ -33,10 +33,9 @@ class Streamable:
     def _respond(self, question: str, listener: Listener | None = None) -> dspy.Prediction:
         raise NotImplementedError
 
-    def _submit(
-        self, context: contextvars.Context, cancelled: threading.Event, question: str, listener: Listener | None
-    ) -> Future[dspy.Prediction]:
-        """Answer a question in a thread with this context; once cancelled, it calls no model and no index."""
+    def _submit(self, cancelled: threading.Event, question: str, listener: Listener | None) -> Future[dspy.Prediction]:
+        """Answer a question in a thread with the present context; once cancelled, it calls no model and no index."""
+        context = contextvars.copy_context()
         return _pool().submit(context.run, run_cancellable, cancelled, self._respond, question, listener)
 
     async def acall(self, question: str, *, listener: Listener | None = None) -> dspy.Prediction:
@@ -48,7 +47,7 @@ class Streamable:
         """
         cancelled = threading.Event()
         try:
-            return await asyncio.wrap_future(self._submit(contextvars.copy_context(), cancelled, question, listener))
+            return await asyncio.wrap_future(self._submit(cancelled, question, listener))
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -57,7 +56,7 @@ class Streamable:
         """Answer a question step by step: `for step in program.stream(question="…")`.
 
         Once the loop is left, or the generator is closed, no further call to a model or an index begins; calls under
-        way finish. DSPy's settings are those at the time of this call.
+        way finish. DSPy's settings are those at the first step.
 
         Yields:
             The steps of the trace as they happen, each with its `branch`, and finally the prediction that calling
@@ -67,11 +66,8 @@ class Streamable:
         Raises:
             Exception: whatever calling the program raises, during the iteration.
         """
-        return self._iterate(contextvars.copy_context(), question)
-
-    def _iterate(self, context: contextvars.Context, question: str) -> Generator[Step | dspy.Prediction, None, None]:
         items, cancelled = queue.SimpleQueue[Any](), threading.Event()
-        self._submit(context, cancelled, question, lambda step, _: items.put(step)).add_done_callback(items.put)
+        self._submit(cancelled, question, lambda step, _: items.put(step)).add_done_callback(items.put)
         try:
             while isinstance(item := items.get(), Step):
                 yield item

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,12 +15,6 @@ _CLOSING = " .?!…。？！؟۔।"
 """Punctuation at the end of a line, in the scripts that have their own."""
 _SHORT_WORDS, _TITLE_WORDS = 8, 4
 """The most words of a short answer, and of a text that is not a sentence although it ends in a full stop."""
-
-
-@functools.cache
-def warn_once(message: str) -> None:
-    """Log a warning, unless it was logged before."""
-    logging.getLogger("knowgap").warning(message)
 
 
 def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:

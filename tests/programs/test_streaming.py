@@ -8,7 +8,7 @@ import pytest
 from dspy.utils.exceptions import LMError
 from support import ScriptedEngine, lm_of, scripted_lm
 
-from knowgap.errors import EmptyQuestion, UsageError
+from knowgap.errors import EmptyQuestion
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.programs.streaming import _pool
@@ -26,16 +26,6 @@ class Counting:
     def search(self, queries, k):
         self.searches += 1
         return [[Hit(ISK, 1.0, 1)] for _ in queries]
-
-
-def test_settings_are_those_of_the_call():
-    programs = [Direct().stream(question="Who?")]
-    for name in ("Ada", "Bo"):
-        with dspy.context(lm=scripted_lm(lambda *_, name=name: {"answer": name})[0]):
-            programs.append(Direct().stream(question="Who?"))
-    with pytest.raises(UsageError, match=r"dspy\.configure"):
-        list(programs[0])
-    assert [list(stream)[-1].answer for stream in programs[1:]] == ["Ada", "Bo"]
 
 
 def test_errors_are_raised_from_the_iteration():
