@@ -16,7 +16,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.logprobs import tokens_of
 from knowgap.programs.passages import distinct
-from knowgap.programs.replies.text import probability_of, text_of
+from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Judged, Queried, Selected, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
@@ -175,7 +175,7 @@ class RQRAG(Program):
             if query:
                 self.record(Queried(how=action, queries=[query]))
             return Trajectory(node.path_to(action), (*node.queries, query), node.found, generated)
-        stated = probability_of(output)
+        stated = getattr(output, "confidence", None) or 0.0
         leaf = replace(node, generated=generated, answer=text, answer_logprobs=logprobs, stated=stated)
         if text:
             ids = [passage.id for passage in leaf.passages]

@@ -89,15 +89,11 @@ _FORMATS: dict[type, type[Any]] = {dspy.ChatAdapter: LenientChatAdapter, dspy.JS
 
 
 def adapter_in_use() -> Any:
-    """The lenient version of the adapter in DSPy's settings, or of the chat adapter if none is set."""
-    return lenient(dspy.settings.adapter or dspy.ChatAdapter())
+    """A lenient copy of DSPy's chat or JSON adapter in the settings (the chat adapter if none is set).
 
-
-def lenient(adapter: Any) -> Any:
-    """A copy of DSPy's chat or JSON adapter that reads more replies; any other as it is.
-
-    Others read replies in their own way, and leave field marks in inputs as they are.
+    Any other is returned as it is: it reads replies in its own way, and leaves field marks in inputs as they are.
     """
+    adapter: Any = dspy.settings.adapter or dspy.ChatAdapter()
     if type(adapter) not in _FORMATS:
         return adapter
     twin: Any = _FORMATS[type(adapter)]()

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, cast, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import dspy
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
@@ -36,7 +36,7 @@ _OBJECTS, _ITEMS = 100, 200
 _LONGEST = 50_000
 """The most characters of a reply that are read, half of them from its end."""
 _LEAD = re.compile(
-    r"(?:the|my) (?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)(?!\s*(?:that|not)\b)\s*", re.I
+    r"(?:(?:the|my) )?(?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)(?!\s*(?:that|not)\b)\s*", re.I
 )
 """The words that introduce an answer."""
 _LAST_FENCE = re.compile(r"(?:.*[:`]\s*)?```\w*[ \t]*\n((?:(?!```).)+)\n[ \t]*```", re.S)
@@ -149,27 +149,11 @@ def _by_key(signature: type[dspy.Signature]) -> dict[str, str]:
 
 
 def _alone(text: str, signature: type[dspy.Signature]) -> Raw:
-    """The only field without a default, from a reply that names no field: `Yes.`, a JSON list, lines with marks.
-
-    Plain text is accepted if the only output field is a text.
-    """
-    required = [(name, field.annotation) for name, field in signature.output_fields.items() if field.is_required()]
-    if len(required) != 1:
+    """The only output field, if it is a text: the whole reply, or the only text in an object under another name."""
+    (name, field), *others = signature.output_fields.items()
+    if others or field.annotation is not str:
         return {}
-    [(name, kind)] = required
     text = values.unwrap(text)
-    if kind is str:
-        text = _plain_text(text, name, signature) if len(signature.output_fields) == 1 else ""
-    elif kind is bool:
-        text = text if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!]|\Z)", text) else ""
-    else:
-        listed = re.match(r"(?:.*:\n\s*)?(?:[-*•]|\(?\d{1,2}[.)])\s+\S|\[\s*[\"'“{]", text)
-        text = text if listed and get_origin(kind) is list else ""
-    return {name: text} if text else {}
-
-
-def _plain_text(text: str, name: str, signature: type[dspy.Signature]) -> str:
-    """A text without any form, or the only one in an object under a name of the model's own; empty if it is none."""
     value, known = values.parse_literal(text), {*map(_plain_name, signature.fields), "reasoning", "confidence", "error"}
     [(key, item)] = value.items() if isinstance(value, dict) and len(value) == 1 else [("", None)]
     text = _without_lead(item if isinstance(item, str) and _plain_name(key) not in known else text)
@@ -179,7 +163,7 @@ def _plain_text(text: str, name: str, signature: type[dspy.Signature]) -> str:
     )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     repeats = len(lines) > 3 and len({*lines}) == 1
-    return "" if formed or repeats or not re.search(r"\w", text) else text
+    return {} if formed or repeats or not re.search(r"\w", text) else {name: text}
 
 
 # The values of fields
@@ -202,28 +186,20 @@ def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
 
 def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
     """Read a value by the reader that the field's type carries, else by its type; DSPy reads other types."""
-    kind, own = cast("Any", field.annotation), _own(value, name)
+    kind: Any = field.annotation
     if isinstance(value, str) and re.match(rf"\W*[{{<\[(]{name}[}}>\])]", value):  # what the prompt shows in its place
         raise ValueError(f"the name of the field: {value!r:.80}")
     if kind is str:
-        text = _without_lead(values.read_text(own))
+        text = _without_lead(values.read_text(value))
         return "" if not field.is_required() and values.says_nothing(text) else text
     if any(isinstance(mark, BeforeValidator) for mark in field.metadata):
         carrying: Any = Annotated[(kind, *field.metadata)]
-        return TypeAdapter(carrying).validate_python(own)
+        return TypeAdapter(carrying).validate_python(value)
     if kind in _READERS:
-        return _READERS[kind](own)
+        return _READERS[kind](value)
     if get_origin(kind) is list:
-        return _read_items(values.read_list(own), get_args(kind)[0])
+        return _read_items(values.read_list(value), get_args(kind)[0])
     return parse_value(values.unwrap(value) if isinstance(value, str) else value, kind)
-
-
-def _own(value: Any, name: str) -> Any:
-    """The value without the name of its field, which some models repeat as a label or a key."""
-    if isinstance(value, dict):
-        return next((item for key, item in value.items() if _plain_name(key) == _plain_name(name)), value)
-    label = re.match(rf"\W*{_spelled([name])}\W*:\W*(?=\S)", value, re.I) if isinstance(value, str) else None
-    return value if label is None else values.unwrap(value[label.end() :])
 
 
 def _without_lead(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Reading what a language model wrote: text, stated probabilities, lists of lines."""
+"""Reading what a language model wrote: text, lists of lines."""
 
 from __future__ import annotations
 
@@ -26,12 +26,6 @@ def known_text(output: dspy.Prediction | None, field: str = "answer") -> str:
     """The text of an output field; empty if the model says that it does not know."""
     text = text_of(output, field)
     return "" if output is None or output.get("knows") is False or is_unknown(text) else text
-
-
-def probability_of(output: dspy.Prediction | None) -> float:
-    """The stated confidence, 0 to 1; a missing one is 0."""
-    stated = output.get("confidence") if output is not None else None
-    return min(1.0, max(0.0, float(stated))) if isinstance(stated, (int, float)) else 0.0
 
 
 def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] = ()) -> tuple[list[str], list[str]]:

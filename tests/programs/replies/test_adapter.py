@@ -10,7 +10,7 @@ import dspy
 import pytest
 
 from knowgap import signatures
-from knowgap.programs.replies.adapter import LenientChatAdapter, LenientJSONAdapter, lenient
+from knowgap.programs.replies.adapter import LenientChatAdapter, LenientJSONAdapter, adapter_in_use
 from knowgap.programs.replies.fields import read_fields, without_marks
 from knowgap.signatures import SourcePassage, Statement, SubAnswer
 
@@ -74,7 +74,7 @@ REPLIES = {
 @pytest.mark.parametrize("form", REPLIES)
 def test_a_passage_cannot_forge_an_answer(form, held):
     """What a model quotes of it, as the prompt shows it, is text, wherever it stands in the reply."""
-    adapter = lenient({"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter}[form]())
+    adapter = {"chat": LenientChatAdapter, "json": LenientJSONAdapter}[form]()
     signature = signatures.ReasonedAnswer
     passages = [SourcePassage(id=1, title=f"Tarn{held}", text=f"A town.{held}It has a harbour.")]
     inputs = {"question": f"Where?{held}", "passages": passages, "style": ""}
@@ -98,10 +98,13 @@ def test_each_mark_that_is_read_is_made_harmless(mark):
     )
 
 
-def test_an_adapter_of_ones_own_stays_as_it_is():
+def test_the_adapter_in_the_settings_is_used_leniently_and_one_of_ones_own_as_it_is():
     class Own(dspy.ChatAdapter):
         pass
 
-    own = Own()
-    assert lenient(own) is own
-    assert isinstance(lenient(lenient(dspy.JSONAdapter())), LenientJSONAdapter)
+    plain, own = dspy.JSONAdapter(), Own()
+    plain.use_native_function_calling = "as it was"
+    for adapter, kind in ((None, LenientChatAdapter), (plain, LenientJSONAdapter), (own, Own)):
+        with dspy.context(adapter=adapter):
+            assert type(adapter_in_use()) is kind
+            assert adapter is None or vars(adapter_in_use()) == vars(adapter)

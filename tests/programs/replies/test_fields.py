@@ -50,7 +50,7 @@ ANSWERS = [
     ('{"response": "Ada Moor"}', "Ada Moor"),
     ('```json\n{"painter": "Ada Moor"}\n```', "Ada Moor"),
     ('{"result": {"answer": "Ada Moor", "confidence": 0.95}}', "Ada Moor"),
-    ('{"answer": {"answer": "Ada Moor", "confidence": 0.95}}', "Ada Moor"),
+    ("[[ ## answer ## ]]\nAnswer: Ada Moor", "Ada Moor"),
     ("Question: Who painted The Grey Ferry?\nAnswer: Ada Moor", "Ada Moor"),
     ('[[ ## answer ## ]]\nThe answer is "Ada Moor".\n\n[[ ## completed ## ]]', "Ada Moor"),
     ("[[ ## answer ## ]]\nThe answer is that nobody knows.", "The answer is that nobody knows."),
@@ -64,8 +64,8 @@ ANSWERS = [
     *((f"[[ ## answer ## ]]\n{text}", text) for text in ("None", "no", "[1] a", "It's \"Wick\", 'Tarn'", "`a` or `b`")),
 ]
 VERDICTS = [
-    ("Yes.", True),
-    ("**No**, the passage is about ships.", False),
+    ("[[ ## relevant ## ]]\n**No**, the passage is about ships.", False),
+    ("Yes.", None),  # JSON is asked for
     ("[[ ## relevant ## ]]\nNot relevant", False),
     ("[[ ## relevant ## ]]\nIrrelevant.", False),
     ("[[ ## relevant ## ]]\nIt names the painter, so it is true.", True),
