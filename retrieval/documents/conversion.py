@@ -1,18 +1,24 @@
-"""Conversion of files of each kind to text, and the process in which it runs; see `converter`.
+"""Files of each kind into passages, in a process of its own, which the system ends when a file takes too much time.
 
-Files are not trusted: no code in them is run, and nothing is fetched. The process has limited memory and CPU time, and
-it writes no files. From standard input it reads pickles: the splitter, and then of each file the name, kind, content
-and seconds. It answers each with a JSON line.
+A library may hang in C code or in a regular expression, which cannot be interrupted in a thread. The process therefore
+does all of the work on a file: it decodes or converts it, and splits its text. Files are not trusted: no code in them
+is run, and nothing is fetched. The process has limited memory and CPU time, and it writes no files. From standard input
+it reads pickles: the splitter, and then of each file the name, kind, content and seconds. It answers each with a JSON
+line.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
+import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import astuple, replace
 from typing import Any
 
@@ -20,11 +26,14 @@ from knowgap.retrieval.documents.markdown import find_blocks, read_markdown
 from knowgap.retrieval.documents.office import read_slides, read_word
 from knowgap.retrieval.documents.pdf import read_pdf
 from knowgap.retrieval.documents.sheets import read_sheets, read_table
+from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Text, Unreadable, without_private
 from knowgap.retrieval.documents.web_pages import read_html
+from knowgap.retrieval.passage import Passage
 
 _MEMORY = 6 * 2**30  # bytes of address space; the libraries only reserve most of it
+_OUT_OF_TIME = -24  # the exit code after SIGXCPU
 _DEEPEST = 15_000  # calls within calls, for pages of elements that are never closed
 _LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
 _GUESSED_FROM = 1 << 16  # bytes
@@ -140,10 +149,6 @@ def _answer_requests() -> None:
 
 def _limit(**most: int) -> None:
     """Limit resources of this process, which are named without the prefix `RLIMIT_`."""
-    if sys.platform == "win32":
-        return
-    import resource
-
     for name, value in most.items():
         limit = getattr(resource, f"RLIMIT_{name}")
         _, hard = resource.getrlimit(limit)
@@ -162,6 +167,80 @@ def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[st
         return {"problem": f"needs more than {_MEMORY >> 30} GiB of memory", "again": False}
     placed = [((passage.id, passage.title, passage.text), astuple(source)) for passage, source in pieces]
     return {"placed": placed, "note": text.note}
+
+
+class Converter(AbstractContextManager[Any]):
+    """Converts files into passages, one after another. It is a context manager, which ends the process at its exit.
+
+    A MiB of an ordinary file takes about 3 seconds. A MiB of an Excel file takes 27, because it is highly compressed.
+
+    Args:
+        splitter: splits their texts.
+        seconds: the CPU time that a file of any size may take.
+        per_mib: the time added for each MiB of a file; an Excel file gets four times as much.
+    """
+
+    def __init__(self, splitter: Splitter, seconds: float = 15.0, per_mib: float = 30.0) -> None:
+        self._splitter, self._seconds, self._per_mib = splitter, seconds, per_mib
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __exit__(self, *error: object) -> None:
+        self._end()
+
+    def convert(self, name: str, kind: str, content: bytes) -> tuple[list[tuple[Passage, Source]], str]:
+        """The passages of a file with their places, and a note about how it was read, which may be empty.
+
+        The name is the path of the file, relative to its folder.
+
+        Raises:
+            Unreadable: the file cannot be read, or takes too long.
+            NotNow: the file may be readable later: the process was killed, or a package is missing.
+        """
+        seconds = self._seconds + len(content) / 2**20 * self._per_mib * (4 if kind == "Excel" else 1)
+        process = self._running()
+        try:
+            answer = json.loads(_ask(process, (name, kind, content, seconds)))
+        except (OSError, ValueError) as error:  # its pipes are closed
+            self._end()
+            if process.returncode == _OUT_OF_TIME:
+                reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
+                raise Unreadable(reason) from error
+            reason = f"was not read, since its converter ended (exit code {process.returncode}); run this again"
+            raise NotNow(reason) from error
+        if "problem" in answer:
+            raise (NotNow if answer["again"] else Unreadable)(answer["problem"])
+        return [(Passage(*of), Source(*at)) for of, at in answer["placed"]], answer["note"]
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            # Each thread of a library would reserve some of the limited memory.
+            threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+            path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "knowgap.retrieval.documents.conversion"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **threads, "PYTHONPATH": path},
+                cwd=os.path.abspath(os.sep),  # `-m` imports from the current folder first, which may hold a json.py
+            )
+            _ask(self._process, self._splitter)
+        return self._process
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def _ask(process: subprocess.Popen[bytes], request: Any) -> bytes:
+    """Write a request, and wait for the answer; it is empty if the process has ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    pickle.dump(request, process.stdin)
+    process.stdin.flush()
+    return process.stdout.readline()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowgap.retrieval.documents.pdf_parts import HYPHEN, Part, parts_of, rules_of
-from knowgap.retrieval.documents.pdf_tables import Table, aligned_tables, is_prose, ruled_tables
+from knowgap.retrieval.documents.pdf_tables import Table, find_tables
 from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line_starts
 
 _EDGE = 2  # lines at the top and at the bottom of a page among which running heads are looked for
@@ -25,6 +25,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
 _BESIDE = 1  # lines above or below a table that goes on from page to page: a running head, or a page number
+_PROSE = 20  # characters of a line of a column on average; cells of a table have fewer
 _MOST_PARTS = 1500  # of a page; more are no columns of text
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
 
@@ -70,18 +71,17 @@ def read_pdf(content: bytes) -> Text:
 
 
 def _lines_of(page: Any, number: int, above: Table | None) -> tuple[list[_Line], Table | None]:
-    """The lines of a page, and the table at its end if there is one; `above` is the one at the end of the page before.
+    """The lines of a page, and its last table if there is one; `above` is that of the page before.
 
     A table that begins a page with the columns of the one above goes on with its names.
     """
     parts = parts_of(page)
-    ruled = [*ruled_tables(parts, *rules_of(page))]
-    tables = [*ruled, *aligned_tables([part for part in parts if not any(part in table.parts for table in ruled)])]
+    tables = [*find_tables(parts, *rules_of(page))]
     places = {part: table.place for table in tables for part in table.parts}
     prose = [part for part in parts if part not in places]
     found = dict[Part, list[_Line]]()
     for table in tables:
-        is_first = sum(part.y > table.top for part in prose) <= _BESIDE
+        is_first = sum(part.y > table.place.y for part in prose) <= _BESIDE
         texts = table.read(above if is_first else None)
         found[table.place] = [_Line(text, table.size, number, is_row=True) for text in texts]
     lines = list[_Line]()
@@ -91,9 +91,7 @@ def _lines_of(page: Any, number: int, above: Table | None) -> tuple[list[_Line],
             lines += itertools.chain.from_iterable(found[part] for part in each)
         else:
             lines += [_Line(part.text, part.size, number) for part in _lines(each)]
-    last = min(tables, key=lambda table: table.bottom, default=None)
-    is_last = last is not None and sum(part.y < last.bottom for part in prose) <= _BESIDE
-    return lines, last if is_last else None
+    return lines, min(tables, key=lambda table: table.bottom, default=None)
 
 
 def _lines(parts: Iterable[Part]) -> list[Part]:
@@ -132,6 +130,11 @@ def _in_order(parts: Sequence[Part]) -> Sequence[Part]:
     return [*ordered, *_in_order(sides[0]), *_in_order(sides[1])]
 
 
+def _is_prose(parts: Sequence[Part]) -> bool:
+    """Whether parts are long enough on average to be lines of a text rather than cells of a table without rules."""
+    return sum(len(part.text) for part in parts) >= _PROSE * len(parts)
+
+
 def _gutter(parts: Sequence[Part]) -> float | None:
     """The x between two columns; None if there are none."""
     if not 6 <= len(parts) <= _MOST_PARTS:
@@ -142,7 +145,7 @@ def _gutter(parts: Sequence[Part]) -> float | None:
         left = [part for part in parts if part.right <= x]
         right = [part for part in parts if part.left >= x]
         across, fewer = len(parts) - len(left) - len(right), min(len(left), len(right))
-        if fewer < 3 or across > fewer / 2 or not (is_prose(left) and is_prose(right)):
+        if fewer < 3 or across > fewer / 2 or not (_is_prose(left) and _is_prose(right)):
             continue
         beside = sum(any(abs(one.y - other.y) < 3 * one.size for other in right) for one in left)
         if beside >= len(left) / 2:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from knowgap.errors import DataError
-from knowgap.retrieval.documents.converter import Converter
+from knowgap.retrieval.documents.conversion import Converter
 from knowgap.retrieval.documents.sources import FileRecord, Source, Update, passage_digest
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
-from knowgap.retrieval.index.manifest import FORMAT, MANIFEST
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.manifest import STAMPS
 from knowgap.storage.progress import Progress, no_progress
 
 _KINDS = {
@@ -86,16 +86,11 @@ def find_files(root: str | Path, reading: Reading | None = None) -> dict[str, Pa
     """
     root, paths, reading = Path(root), list[Path](), reading or Reading()
     if not root.is_dir():
-        problem = "is a file, but a folder of documents is needed here" if root.exists() else "there is no such folder"
-        raise DataError(problem, path=root)
-
-    def unlisted(error: OSError) -> None:
-        name = os.path.relpath(os.fsdecode(error.filename or root), root)
-        reading.problems[shown_name(name)] = f"cannot be read ({error.strerror or error})"
-
-    for folder, folders, names in os.walk(root, onerror=unlisted):
+        raise DataError("there is no such folder of documents", path=root)
+    left_out = reading.left_out
+    for folder, folders, names in os.walk(root, onerror=lambda _: left_out.update(["folders that cannot be read"])):
         reasons = {name: _reason_to_leave_out(Path(folder, name)) for name in (*folders, *names)}
-        reading.left_out.update(filter(None, reasons.values()))
+        left_out.update(filter(None, reasons.values()))
         folders[:] = [name for name in folders if reasons[name] is None]
         paths += [Path(folder, name) for name in names if reasons[name] is None]
     paths.sort(key=lambda path: os.fsencode(path.relative_to(root)))
@@ -107,22 +102,14 @@ def _reason_to_leave_out(path: Path) -> str | None:
     if path.is_symlink():
         return "symbolic links"
     if path.is_dir():
-        return "hidden folders" if hidden else "indexes" if _is_index(path) else None
+        return "hidden folders" if hidden else "indexes" if (path / STAMPS).is_file() else None
     if hidden:
         return "hidden"
     if not path.is_file():
         return "not regular files"
     if kind_of(path) is None:
-        suffix = shown_name(path.suffix.lower())
-        return f"of the unknown kind {suffix}" if 1 < len(suffix) <= 12 else "of unknown kinds"
+        return f"of the unknown kind {shown_name(path.suffix.lower()[:12])}".rstrip()
     return None
-
-
-def _is_index(folder: Path) -> bool:
-    try:
-        return f'"format": "{FORMAT}"'.encode() in _read_bytes(folder / MANIFEST)
-    except Unreadable:
-        return False
 
 
 def _read_bytes(path: Path) -> bytes:

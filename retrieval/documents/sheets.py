@@ -7,24 +7,21 @@ import datetime
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 from typing import Any
 
 from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line
 
 _LONGEST_CELL = 64_000_000
 """The most characters of a cell; an unclosed quotation mark turns the rest of a file into one cell."""
-_FIRST = 20  # rows among which the header row is searched for
-_YEARS = range(1800, 2101)  # a year may be the name of a column
 _QUOTED = re.compile(r'"[^"]*"')
 
 
 def read_sheets(content: bytes) -> Text:
     """Read every sheet under its name as a heading; a row becomes a line such as `town: Tarn; founded: 1931-05-02`.
 
-    A merged cell has its value in each row and column that it covers. Among the first 20 rows, those are wide that have
-    at least half as many cells as the widest. The header row, which names the columns, is the last wide row of texts
-    and years above the first wide row of other values, or else the first wide row of texts. Rows above it, and the rows
-    of a sheet without one, are read without names.
+    A merged cell has its value in each row and column that it covers. The first row that has more than half as many
+    cells as most rows names the columns if there is a text in it. The rows above it are read without names.
     """
     import openpyxl
 
@@ -33,22 +30,19 @@ def read_sheets(content: bytes) -> Text:
 
 
 def read_table(text: str) -> Text:
-    """Read each row of a CSV file as a line such as `town: Tarn; founded: 1931`; the first row names the columns.
+    """Read a CSV file as the rows of a sheet are read.
 
     The separator is the comma, semicolon, tab or bar, whichever is most frequent in the first line, outside of
-    quotation marks. A file with one row is read without names.
+    quotation marks.
     """
     first = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
     separator = max(",;\t|", key=first.count)
     csv.field_size_limit(_LONGEST_CELL)
     try:
-        read = enumerate(csv.reader(io.StringIO(text), delimiter=separator), start=1)
-        rows = [(number, dict(enumerate(row))) for number, row in read if any(cell.strip() for cell in row)]
+        rows = [_filled(row) for row in csv.reader(io.StringIO(text), delimiter=separator)]
     except csv.Error as error:
         raise Unreadable(f"is no CSV ({error})") from error
-    names = {column: " ".join(name.split()) for column, name in rows[0][1].items()} if len(rows) > 1 else {}
-    shown = rows[1:] or rows
-    return _text([("", [(number, line(row, names)) for number, row in shown])])
+    return _text([("", [*_lines([(number, row) for number, row in enumerate(rows, start=1) if row])])])
 
 
 def _text(tables: Iterable[tuple[str, Sequence[tuple[int, str]]]]) -> Text:
@@ -67,38 +61,30 @@ def _text(tables: Iterable[tuple[str, Sequence[tuple[int, str]]]]) -> Text:
 
 
 def _rows(sheet: Any) -> Iterator[tuple[int, dict[int, Any]]]:
-    """The number of each row with its values by column from 1; the value of a merged cell is in all its places."""
+    """The number of each row with its cells; the value of a merged cell is in all its places."""
     merged = {place: area.start_cell.value for area in sheet.merged_cells.ranges for place in area.cells}
     for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
-        row = {column: merged.get((number, column), value) for column, value in enumerate(values, start=1)}
-        found = {column: value for column, value in row.items() if value is not None and str(value).strip()}
-        if len({*found.values()}) == 1 and any((number, column) in merged for column in found):
-            found = dict([next(iter(found.items()))])  # a title over the whole width
-        if found:
-            yield number, found
+        row = _filled([merged.get((number, column), value) for column, value in enumerate(values, start=1)])
+        if len({*row.values()}) == 1 and any((number, column + 1) in merged for column in row):
+            row = dict([next(iter(row.items()))])  # a title over the whole width
+        if row:
+            yield number, row
+
+
+def _filled(row: Sequence[Any]) -> dict[int, Any]:
+    """The cells of a row that are not empty, by column from 0."""
+    return {column: value for column, value in enumerate(row) if value is not None and str(value).strip()}
 
 
 def _lines(rows: Sequence[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, str]]:
-    """The number and the line of text of each row that is read."""
-    at = _row_of_names([row for _, row in rows[:_FIRST]])
-    names = {column: _shown(value) for column, value in rows[at][1].items()} if at >= 0 else {}
+    """The number and the line of text of each row that is read; see `read_sheets`."""
+    usual = median([len(row) for _, row in rows] or [0])
+    at = next((n for n, (_, row) in enumerate(rows) if 2 * len(row) > usual), 0)
+    is_named = len(rows) > at + 1 and any(isinstance(value, str) for value in rows[at][1].values())
+    names = {column: " ".join(_shown(value).split()) for column, value in rows[at][1].items()} if is_named else {}
     for place, (number, row) in enumerate(rows):
-        if place != at or place == len(rows) - 1:  # a header row that is the last one is read, too
+        if place != at or not is_named:
             yield number, line({n: _shown(value) for n, value in row.items()}, names if place > at else {})
-
-
-def _row_of_names(rows: list[dict[int, Any]]) -> int:
-    """The index of the header row; -1 if there is none. See `read_sheets`."""
-    wide = [n for n, row in enumerate(rows) if 2 * len(row) >= max(map(len, rows))]
-    named = [n for n in wide if _are_names([*rows[n].values()])]
-    first = next((n for n in wide if n not in named), 0)
-    return max((n for n in named if n < first), default=next(iter(named), -1))
-
-
-def _are_names(values: Sequence[Any]) -> bool:
-    years = [value for value in values if isinstance(value, int) and value in _YEARS]
-    texts = [value for value in values if isinstance(value, str) and len(value) < 100]
-    return bool(texts) and len(texts) + len(years) == len(values)
 
 
 def _shown(value: Any) -> str:

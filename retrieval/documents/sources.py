@@ -6,7 +6,6 @@ without it can be searched, but its passages have no places.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import itertools
 import json
@@ -158,8 +157,7 @@ class Sources:
         """Open the file, with another one attached as `other`; `move_to` synchronizes what is changed.
 
         Raises:
-            OSError: it cannot be written; the error names the file.
-            IndexDamaged: it cannot be read.
+            IndexDamaged: it cannot be read or written.
         """
         try:
             with closing(sqlite3.connect(self.path)) as database:
@@ -168,12 +166,8 @@ class Sources:
                     database.execute("attach ? as other", (str(other.path),))
                 with database:
                     yield database
-        except sqlite3.OperationalError as error:
-            raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, str(error), str(self.path)) from error
         except sqlite3.Error as error:
-            raise IndexDamaged(
-                f"{self.path}: the sources of passages cannot be read ({error}); remove this file, or build again"
-            ) from error
+            raise IndexDamaged(f"{self.path}: the sources of passages cannot be read or written ({error})") from error
 
     def write(self, file: str, record: FileRecord, placed: Iterable[tuple[Passage, Source]] = ()) -> None:
         """Record a file, and passages of it with their places in addition to those that it has."""

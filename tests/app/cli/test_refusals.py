@@ -57,7 +57,7 @@ REFUSED = {
         ("index --index docs.jsonl/idx --corpus docs.jsonl --engine bm25", "a file stands where a folder is needed"),
     ],
     "serve": [
-        ("serve docs.jsonl", "a folder of documents is needed"),
+        ("serve docs.jsonl", "there is no such folder of documents"),
         ("serve notes --index idx", "leave it out"),
         ("serve --index idx --program rag --host 0.0.0.0", "set a key"),
     ],

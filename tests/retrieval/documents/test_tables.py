@@ -149,7 +149,6 @@ TAG_LINES = ["Tag: HI-1; Owner: Ada", "Tag: HI-2; Model: T14; Owner: Jon Reth", 
     ("rows", "style", "lines"),
     [
         (RATES, SPANS, [*RATE_LINES, "Plant: Graz; Rate day: 66; Rate night: 70"]),
-        (TAGS, [], TAG_LINES),
         (TAGS, [INNER], TAG_LINES),  # open at its sides
         ([["1", "2", "3"], ["4", "", "6"]], [GRID], ["1; 2; 3", "4; –; 6"]),  # without names, a mark keeps a place
     ],
