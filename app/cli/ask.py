@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from knowgap.programs.prediction import CitedAnswer
     from knowgap.retrieval.passage import Retriever
 
-_WHOLE_ROUNDS = 3  # of more rounds, the first and the last are shown
-
-Files = Annotated[
-    list[str] | None,
-    Option("--file", help="Search only this file, folder or pattern such as '*.pdf'. Can be repeated."),
-]
-
 
 @dataclass(frozen=True)
 class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
@@ -69,7 +62,6 @@ def ask(
     *,
     question: Annotated[str, Argument(help="The question.")],
     options: AskOptions,
-    files: Files = None,
     trace: Annotated[bool, Option("--trace", help="Show every step, not only the rounds in brief.")] = False,
     as_json: o.Json = False,
 ) -> None:
@@ -84,13 +76,12 @@ def ask(
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
     from knowgap.programs.conversation import greet
     from knowgap.programs.prediction import CitedAnswer
-    from knowgap.retrieval.searching import only_documents
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
     with opened(options) as (program, lm):
         try:
-            with dspy.context(lm=lm), only_documents(program.retriever, files or ()):
+            with dspy.context(lm=lm):
                 greeting = greet(program, question)
                 prediction = program(question=question) if greeting is None else greeting
         except LMError as error:
@@ -114,7 +105,6 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
     elif prediction.trace.cost.lm_calls or prediction.passages:  # not for a greeting
         calls = str(prediction.trace.cost).splitlines()[0]
         lines = [escape(f"{number} {told}") for number, told in enumerate(rounds_of(prediction.trace), start=1)]
-        lines = [lines[0], f"… {len(lines) - 2} more rounds", lines[-1]] if len(lines) > _WHOLE_ROUNDS else lines
         told = "\n".join([*lines, f"[dim]{calls}; --trace shows each step[/dim]"])
         out.print(told, no_wrap=True, overflow="ellipsis")
     colour = "yellow" if prediction.supported is False else "green"
@@ -151,7 +141,6 @@ def serve(
         ),
     ] = None,
     options: AskOptions,
-    engine: o.Engine = None,
     host: Annotated[
         str, Option("--host", help="Address to listen on; the default is this machine only.")
     ] = "127.0.0.1",
@@ -177,8 +166,8 @@ def serve(
     if documents is not None:
         if options.folder:
             raise UsageError("a folder is served without --index: leave it out, or the folder")
-        told = {"progress": line_progress(documents.name), "say": remark}
-        live = LiveIndex(documents, factories.home() / "folders", engine=engine or NEW_INDEX, **told)
+        engine, told = os.environ.get("KNOWGAP_ENGINE", NEW_INDEX), line_progress(documents.name)
+        live = LiveIndex(documents, factories.home() / "folders", engine=engine, progress=told, say=remark)
     with opened(options, live) as (program, lm):
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end
             signal.signal(number, lambda *_: sys.exit(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -54,12 +54,9 @@ class CompileOptions(o.JobOptions):
             help="A setting of the study, as NAME=VALUE. Can be repeated. demos=none leaves demonstrations alone. "
             "hold_out=N dev questions (a third, if there are 40) test the choice; 0 saves it untested. storage is a "
             ".db file, or a database URL that several machines name. tolerance=0.02 chooses the trial with the fewest "
-            "calls of those so close to the best. prune=false stops no trial early. max_calls, max_money and timeout "
-            "(seconds) end the study. With another optimizer, its settings: share (of calibrate), or DSPy's own.",
+            "calls of those so close to the best. prune=false stops no trial early. max_calls and max_money end "
+            "the study. With another optimizer, its settings: share (of calibrate), or DSPy's own.",
         ),
-    ] = None
-    teacher: Annotated[
-        str | None, Option("--teacher-lm", help="Language model that shows how, for demonstrations.")
     ] = None
 
 
@@ -74,9 +71,6 @@ def compile_(*, options: CompileOptions) -> None:
 
     checked = [*factories.check_programs(options, searching=True).values()]
     settings = _settings(options, generated=any(each.generator is not None for each in checked))
-    teacher_lm = None
-    if options.teacher is not None:
-        teacher_lm = factories.load_lm(replace(options, lm=options.teacher), asks=not options.dry_run)
     with open_job(options, ("dev", "test"), checked) as (dataset, metrics, lm, retriever):
         programs = [each.make(retriever, lm) for each in checked]
         name = programs[0].name if len(programs) == 1 else "programs"
@@ -86,7 +80,7 @@ def compile_(*, options: CompileOptions) -> None:
             if options.dry_run:
                 show_estimates(estimate_study(programs, dataset, metrics, settings["study"], **common), lm)
                 return
-            named = {"optimizer": options.optimizer, "teacher_lm": teacher_lm, "output": folder}
+            named = {"optimizer": options.optimizer, "output": folder}
             found = compile(programs, dataset, metrics, **common, **named, **settings)
         _show(found, folder)
 
@@ -98,13 +92,12 @@ def _settings(options: CompileOptions, generated: bool) -> dict[str, Any]:
     given: dict[str, Any] = {**factories.named_values(options.study, "--study")}
     own: dict[str, Any] = {"n_trials": options.n_trials, "ranges": factories.named_values(options.ranges, "--range")}
     own = {name: value for name, value in own.items() if value}
-    if options.optimizer != "study":
-        if options.dry_run:
-            raise UsageError(f"what --optimizer {options.optimizer} costs cannot be estimated: ask a few questions")
-        return {name: _parse(text) for name, text in given.items()} | ({"study": StudyConfig(**own)} if own else {})
-    if generated:
-        given["demos"] = "none"  # a generator reads no prompts
-    return {"study": StudyConfig(**{**own, **given})}
+    if options.optimizer == "study":
+        own |= {"demos": "none"} if generated else {}  # a generator reads no prompts
+        return {"study": StudyConfig(**{**given, **own})}
+    if options.dry_run:
+        raise UsageError(f"what --optimizer {options.optimizer} costs cannot be estimated: ask a few questions")
+    return {name: _parse(text) for name, text in given.items()} | ({"study": StudyConfig(**own)} if own else {})
 
 
 def _parse(text: str) -> Any:
@@ -140,22 +133,21 @@ def show_study(study: StudyResult[Any]) -> None:
     from knowgap.compiling.study.objective import LABEL
     from knowgap.compiling.study.result import rank
 
-    complete, rows = sorted(study.complete, key=rank), list[list[Any]]()
-    for trial in complete[:5]:
+    rows = []
+    for trial in sorted(study.complete, key=rank)[:5]:
         kind = trial.user_attrs.get(LABEL, "sampled") + (" (chosen)" if trial.number == study.best.number else "")
         changed = ", ".join(f"{name}={value}" for name, (_, value) in study.changes(trial).items()) or "as before"
         rows.append([trial.number, kind, f"{trial.values[0]:.3f}", f"{rank(trial)[1]:.3g}", changed])
-    stopped = len(study.trials) - len(complete)
-    title = f"the best of {len(study.trials)} trials" + (f" ({stopped} of them stopped early)" if stopped else "")
     columns = ["trial", "kind", f"dev {study.objective.metric}", "calls", "changed"]
+    stopped = len(study.trials) - len(study.complete)
+    title = f"the best of {len(study.trials)} trials" + (f" ({stopped} of them stopped early)" if stopped else "")
     show_table(f"{study.objective.program.name}: {title}", columns, rows)
     if importances := list(study.importances().items())[:6]:
         show_table("what decides the score", ["parameter", "share"], [[n, f"{share:.2f}"] for n, share in importances])
     spent = study.spent
-    if spent.uncounted_calls:
-        remark(f"{spent.uncounted_calls} calls bypassed the meter: what they cost is not known")
-    told = f"{spent.calls} LM calls, and {spent.cached_calls} answers from the cache; ended by: {study.stopped}"
-    out.print(told, markup=False)
+    uncounted = f", {spent.uncounted_calls} calls that nobody counted" if spent.uncounted_calls else ""
+    told = f"{spent.calls} LM calls{uncounted}, and {spent.cached_calls} answers from the cache"
+    out.print(f"{told}; ended by: {study.stopped}", markup=False)
 
 
 @dataclass(frozen=True)
@@ -222,8 +214,6 @@ def _show_training(done: TrainingResult) -> None:
     """Show what a training did."""
     for note in done.notes:
         remark(note)
-    if done.trained_before:
-        remark(f"{done.folder} already exists and was trained with the same settings and data: nothing to do")
-        return
+    how = "before, with the same settings and data" if done.trained_before else f"in {done.seconds:.0f} s"
     begun = f", from step {done.resumed_from}" if done.resumed_from else ""
-    remark(f"trained {done.folder}: {done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}{begun}")
+    remark(f"trained {done.folder} {how}: {done.steps} steps{begun}, loss {done.final_loss:.4f}")

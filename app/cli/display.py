@@ -80,47 +80,32 @@ def show_table(
     every = [_Column(*(str(cell).translate(_ESCAPED) for cell in cells)) for cells in zip(columns, *rows, strict=True)]
     groups = [[every[0]]]
     for column in every[1:]:
-        if len(groups[-1]) > 1 and _room([*groups[-1], column]) < 0:
+        needed = sum(each.least + _BORDER for each in [*groups[-1], column]) + 1
+        if len(groups[-1]) > 1 and needed > out.width:
             groups.append([every[0]])
         groups[-1].append(column)
     for group in groups:
         table = Table(title=escape(title) if group is groups[0] else None, title_justify="left")
         table.caption = escape(caption) if caption and group is groups[-1] else None
-        for column, width in zip(group, _widths(group), strict=True):
-            right = column.is_numeric and column is not every[0]
-            table.add_column(escape(column.header), justify="right" if right else "left", overflow="fold", width=width)
+        for column in group:
+            side = "right" if column.is_numeric and column is not every[0] else "left"
+            width: Any = {"width" if column.is_numeric else "min_width": column.least}
+            table.add_column(escape(column.header), justify=side, overflow="fold", **width)
         for cells in zip(*(column.cells for column in group), strict=True):
             table.add_row(*map(escape, cells))
         out.print(table)
 
 
 class _Column:
-    """A column of a table: its cells, its natural width, and the least width that cuts no word or number."""
+    """A column of a table: its cells, and the least width that cuts no word or number."""
 
     def __init__(self, header: str, *cells: str):
         self.header, self.cells = header, cells
         self.is_numeric = all(cell[:1] in "<-–+0123456789" for cell in cells if cell)
-        self.natural = max(map(cell_len, [header, *cells]))
         words = [*header.split(), *(cells if self.is_numeric else " ".join(cells).split())]
         self.least = min(_LONGEST, max(map(cell_len, words), default=0))
         if not self.is_numeric:
-            self.least = max(self.least, min(_TEXT, self.natural))
-
-
-def _room(group: Sequence[_Column]) -> int:
-    """The console columns that a table of the least width leaves free; negative if it does not fit."""
-    return out.width - 1 - sum(column.least + _BORDER for column in group)
-
-
-def _widths(group: Sequence[_Column]) -> list[int]:
-    """The width of each column: its least width, widened up to its natural width as far as the console allows."""
-    widths = [column.least for column in group]
-    for _ in range(_room(group)):
-        wanting = [n for n, column in enumerate(group) if widths[n] < column.natural]
-        if not wanting:
-            break
-        widths[min(wanting, key=widths.__getitem__)] += 1
-    return widths
+            self.least = max(self.least, min(_TEXT, max(map(cell_len, [header, *cells]))))
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
             results = evaluate(programs, dataset, metrics, split=split, limit=options.limit, run=run, **kept)
         if output is not None:
             remark(f"written to {results.save(output)}; `knowgap report {output}` shows every question")
-    _show(results, options, as_json)
+    _show(results, as_json)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def report(
     out.print(f"written to {write_file(output, render_report(source))}", markup=False)
 
 
-def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None:
+def _show(results: Evaluations, as_json: bool) -> None:
     base, *others = results.values()
     if as_json:
         summaries = {
@@ -139,8 +139,7 @@ def _show(results: Evaluations, options: EvaluateOptions, as_json: bool) -> None
         out.print_json(json.dumps(summaries if others else summaries.popitem()[1]))
         return
     facts: Any = base.provenance
-    asked = "undivided" if options.whole else f"{facts.split} split"
-    title = f"{facts.dataset}, {asked}, {len(base.records)} questions, {facts.lm}"
+    title = f"{facts.dataset}, {facts.split} split, {len(base.records)} questions, {facts.lm}"
     show_scores(title, results, types=not others)
     for record in base.failures[:3] if not others else ():
         remark(f"failed: {record.id}: {record.failure}")
@@ -185,8 +184,8 @@ def show_estimates(estimates: Mapping[str, Estimate], lm: dspy.LM, as_json: bool
         return
     rows = []
     for label, e in estimates.items():
-        money = "unknown" if e.money is None else f"{e.money:,.2f}" if e.money >= 0.1 else f"{e.money:.2g}"
         counts = (e.questions, e.calls, e.prompt_tokens, e.completion_tokens)
+        money = "unknown" if e.money is None else f"{e.money:,.4f}"
         rows.append([label, *(f"{count:,}" for count in counts), money])
     caption = "about, if no answer comes from a cache: three questions of each were asked"
     columns = ["program", "questions", "LM calls", "tokens in", "tokens out", "US dollars"]

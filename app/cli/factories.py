@@ -26,14 +26,8 @@ if TYPE_CHECKING:
 SAMPLE = "sample"
 """The data set, and the index of its passages, that is taken if none is named."""
 _BASE = "rag"  # the program that the others of `all` are compared with
-_EMBEDDED_NOTICE = (
-    "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
-    "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
-)
-_SAMPLE_NOTICE = (
-    "no data is named: using the bundled sample, a fictional encyclopedia with questions on it "
-    "(--index and --data for your own)"
-)
+_EMBEDDED_NOTICE = "without --lm, the embedded reader answers: it copies from passages, and is no language model"
+_SAMPLE_NOTICE = "without --index or --data, this is the bundled sample, a fictional encyclopedia"
 
 
 def home() -> Path:
@@ -68,7 +62,7 @@ def load_lm(options: o.ModelOptions, *, asks: bool = True, generator: Any = None
     if generator is not None:
         return generator
     name, api_base = options.lm or "extractive", options.api_base
-    if (name == "extractive" or name.startswith("hf/")) and api_base == os.environ.get("KNOWGAP_API_BASE"):
+    if name.startswith(("extractive", "hf/")) and api_base == os.environ.get("KNOWGAP_API_BASE"):
         api_base = None  # that of another model
     if options.lm is None and asks:
         remark(_EMBEDDED_NOTICE)
@@ -208,20 +202,20 @@ def check_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
         raise UsageError(f"--program {text}: name programs or artifact folders, separated by commas, or all alone")
     if len(names) > 1 and settings:
         raise UsageError(f"--set {' '.join(settings)} applies to one program, but --program names several")
-    parts, found = named_values(options.parts, "--part"), {name: program_of(name) for name in names}
-    takes = {name: {*program.part_names, *program.sub_models} for name, (program, _) in found.items()}
-    for name, where in parts.items():
-        if not any(name in taken for taken in takes.values()):
-            raise UsageError(f"--part {name}={where}: {text} has no {name}")
-    models, checked = load_parts(parts), dict[str, CheckedProgram]()
+    found = {name: program_of(name) for name in names}
+    parts, checked, taken = named_values(options.parts, "--part"), dict[str, CheckedProgram](), set[str]()
+    models = load_parts(parts)
     for name, (program_class, artifact) in found.items():
-        own = {part: model for part, model in models.items() if part in takes[name]}
-        make = partial(_make, program_class, artifact, {**settings}, own)
+        own = {part: models[part] for part in {*program_class.part_names, *program_class.sub_models} & {*models}}
+        taken |= {*own}
+        make = partial(_make, program_class, artifact, settings, own)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = make(None, None)
         unseen = is_module(program_class) and getattr(options, "folder", None)  # it may search in ways of its own
         checked[name] = CheckedProgram(bool(made.needs_retriever or unseen), make, made.parts().get("generator"))
+    for name in parts.keys() - taken:
+        raise UsageError(f"--part {name}={parts[name]}: {text} has no {name}")
     return checked if len(names) > 1 else {"": checked[names[0]]}
 
 
@@ -260,8 +254,6 @@ def program_of(program: str | None) -> tuple[Any, Path | None]:
     is_folder = name not in PROGRAMS and Path(name).is_dir()
     reference, folder = (None, name) if is_folder else split_argument(name)
     if folder is None:
-        if "/" in name.partition(":")[0]:
-            raise UsageError(f"{name}: no such folder")
         return get_program(name), None
     from knowgap.compiling.artifact import artifact_class
 

@@ -71,10 +71,9 @@ def _describe_program(name: str) -> None:
     program = get_program(name)
     rows = [[key, h.default, h.bounds, h.help] for key, h in program.hyperparameters().items()]
     show_table(f"{name}: {_first_line(program)}", ["hyperparameter", "default", "bounds", "what it does"], rows)
-    if program.presets:
-        presets = program.presets.items()
-        settings = [[key, ", ".join(f"{name}={value}" for name, value in values.items())] for key, values in presets]
-        show_table("presets", ["preset", "settings"], settings)
+    presets = {key: ", ".join(f"{name}={v}" for name, v in values.items()) for key, values in program.presets.items()}
+    if presets:
+        show_table("presets", ["preset", "settings"], [*presets.items()])
 
 
 def doctor() -> None:

@@ -56,16 +56,13 @@ def options(
 def _said_of(error: OSError) -> str:
     """What is wrong with a file that cannot be read or written, and what to do, in one line."""
     file = error.filename2 or error.filename  # of two, the second is the target
-    reason = error.strerror or str(error)
-    advice = _ADVICE.get(error.errno or 0, "")
-    return (f"{file}: {reason}" if file else reason) + advice
+    advice = _ADVICE.get(error.errno or 0)
+    return ": ".join(filter(None, (file, error.strerror or str(error), advice)))
 
 
-_KEPT = "what was done is kept"
 _ADVICE = {
-    **dict.fromkeys((errno.ENOSPC, errno.EFBIG), f"; free some space: {_KEPT}, and the same command continues"),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), f"; name a place that can be written to: {_KEPT}"),
-    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "; a file stands where a folder is needed: name another place"),
+    **dict.fromkeys((errno.ENOSPC, errno.EFBIG), "free some space; the same command continues"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "name a place that can be written to"),
 }
 
 _GROUPS: dict[str, dict[str, Callable[..., None]]] = {

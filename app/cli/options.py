@@ -15,19 +15,15 @@ from typer import Option
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take groups of options: a parameter whose type is a dataclass becomes the dataclass's fields."""
     signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {
-        name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
-    }
-    parameters: list[inspect.Parameter] = []
+    groups, parameters = dict[str, Any](), list[inspect.Parameter]()
     for name, parameter in signature.parameters.items():
-        if name not in groups:
+        if not is_dataclass(parameter.annotation):
             parameters.append(parameter)
             continue
-        hints = get_type_hints(groups[name], include_extras=True)
-        parameters += [
-            parameter.replace(name=field.name, default=field.default, annotation=hints[field.name])
-            for field in fields(groups[name])
-        ]
+        groups[name] = group = parameter.annotation
+        hints = get_type_hints(group, include_extras=True)
+        for field in fields(group):
+            parameters.append(parameter.replace(name=field.name, default=field.default, annotation=hints[field.name]))
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -52,14 +48,9 @@ Engine = Annotated[
     ),
 ]
 Limit = Annotated[int | None, Option("--limit", "-n", help="Use only the first N questions.")]
-Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", help="Random seed.")]
-Threads = Annotated[
-    int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions asked (or written) at once.")
-]
-OutputDir = Annotated[
-    Path | None,
-    Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for the files that the command writes."),
-]
+Seed = Annotated[int, Option("--seed", help="Random seed.")]
+Threads = Annotated[int, Option("--num-threads", min=1, help="Questions asked (or written) at once.")]
+OutputDir = Annotated[Path | None, Option("--output-dir", "-o", help="Folder for the files that the command writes.")]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Ask three questions; estimate calls, tokens and price.")]
 Parts = Annotated[
@@ -109,7 +100,6 @@ class ProgramOptions:
         Option(
             "--program",
             "-p",
-            envvar="KNOWGAP_PROGRAM",
             help="Program: see `knowgap ls`; the folder of a compiled one; or module:Name, one of your own "
             "or a dspy.Module (module:Name:FOLDER if it is compiled). "
             "eval and compile also take several, separated by commas, or all.",
@@ -153,7 +143,6 @@ class DataOptions(IndexOptions):
         Option(
             "--data",
             "-d",
-            envvar="KNOWGAP_DATA",
             help="Data set: a name of `knowgap ls`, a file or a folder; sample, the default, is a bundled fictional "
             "encyclopedia.",
         ),

@@ -32,8 +32,7 @@ class StudyConfig(Settings, frozen=True):
 
     Attributes:
         n_trials: the number of finished trials (complete or stopped early) at which the study ends.
-        name: the name under which it is kept; by default that of the program.
-        storage: a SQLite file, or a database URL; by default it is kept in memory.
+        storage: a SQLite file, or a database URL; by default it is kept in memory. There it has the program's name.
         demos: whether trials choose demonstrations: "none" leaves those of the program alone, and "auto" searches
             unless the embedded reader answers, which ignores demonstrations.
         hold_out: how many dev questions it does not see, on which `compile` tests its choice; see
@@ -45,13 +44,11 @@ class StudyConfig(Settings, frozen=True):
         heartbeat: seconds between the heartbeats of a running trial; one that misses two is run again.
         max_calls: limit on the calls that reach the language model, over the whole study.
         max_money: limit on the price of these calls in US dollars, for models whose prices DSPy knows.
-        timeout: limit on the wall time of one call of `compile` in seconds.
     """
 
     what: ClassVar[str] = "setting of a study"
 
     n_trials: int = Field(default=20, ge=1)
-    name: str = ""
     storage: str | Path | None = None
     demos: Literal["auto", "none"] = "auto"
     hold_out: int | None = Field(default=None, ge=0)
@@ -62,31 +59,26 @@ class StudyConfig(Settings, frozen=True):
     heartbeat: int = Field(default=60, ge=1)
     max_calls: int | None = Field(default=None, ge=0)
     max_money: float | None = Field(default=None, ge=0)
-    timeout: float | None = Field(default=None, gt=0)
 
     def half_for(self, program: Program) -> StudyConfig:
-        """The settings of the study of one of two programs: half of the trials and limits, and a name of its own.
+        """The settings of the study of one of two programs: half of the trials and limits.
 
         Hyperparameters that the program does not have are the other's.
         """
         declared = program.hyperparameters()
         halves: dict[str, Any] = {
             name: math.ceil(limit / 2) if isinstance(limit, int) else limit / 2
-            for name in ("n_trials", "max_calls", "max_money", "timeout")
+            for name in ("n_trials", "max_calls", "max_money")
             if (limit := getattr(self, name)) is not None
         }
-        halves["name"] = f"{self.name}-{program.name}" if self.name else ""
         halves["include"] = self.include and [name for name in self.include if name in declared]
         halves["ranges"] = {name: range for name, range in self.ranges.items() if name in declared}
         return self.model_copy(update=halves)
 
-    def exceeded(self, spent: Usage, seconds: float) -> str:
+    def exceeded(self, spent: Usage) -> str:
         """Which limit is reached, in words; empty if none is. A call that nobody counted is one call of no price."""
-        for what, limit, used in (
-            ("calls", self.max_calls, spent.calls + spent.uncounted_calls),
-            ("US dollars", self.max_money, spent.money),
-            ("seconds", self.timeout, seconds),
-        ):
-            if limit is not None and used >= limit:
-                return f"limit of {limit:g} {what}"
+        if self.max_calls is not None and spent.calls + spent.uncounted_calls >= self.max_calls:
+            return f"limit of {self.max_calls} calls"
+        if self.max_money is not None and spent.money >= self.max_money:
+            return f"limit of {self.max_money:g} US dollars"
         return ""

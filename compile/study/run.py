@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import random
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -71,13 +70,11 @@ def run_study(
     Arguments and errors are those of `knowgap.compiling.compiler.compile`.
     """
     [(name, measure), *_] = named_metrics(metric).items()
-    run, started = replace(run, lm=resolve_lm(run.lm, program)), time.monotonic()
+    run = replace(run, lm=resolve_lm(run.lm, program))
     asked = lm_name(run.lm)
     searches = config.demos == "auto" and asked != EXTRACTIVE
     if config.max_money is not None and token_prices(asked) is None:
         raise UsageError(f"max_money cannot be kept, since the prices of {asked} are not known: limit max_calls")
-    if teacher_lm is not None and not searches:
-        raise UsageError(f"the teacher {lm_name(teacher_lm)} is not used: no demonstrations are made")
     questions = [each.copy(id=id) for id, each in zip(check_examples(devset, "devset"), devset, strict=True)]
     random.Random(run.seed).shuffle(questions)
     about = {
@@ -94,7 +91,7 @@ def run_study(
         with nullcontext() if file is None else acquire_lock(file):  # one process after the other begins
             study = optuna.create_study(
                 storage=_opened(config.storage, config.heartbeat),
-                study_name=config.name or program.name,
+                study_name=program.name,
                 direction="maximize",
                 pruner=GainPruner() if config.prune else NopPruner(),
                 load_if_exists=True,
@@ -109,7 +106,7 @@ def run_study(
             ):
                 parameters = objective.space.parameters(values, chosen)
                 study.enqueue_trial(parameters, user_attrs={LABEL: label}, skip_if_exists=True)
-        stopped = _run_trials(study, objective, started)
+        stopped = _run_trials(study, objective)
         best = choose(study.get_trials(states=FINISHED), config.tolerance)
     objective.program = program  # without the cache
     return StudyResult(study, objective, best, stopped)
@@ -124,7 +121,7 @@ def _check_about(study: Study, about: dict[str, Any]) -> None:
     if differing := sorted(key for key in {*stored, *wanted} if stored.get(key) != wanted.get(key)):
         raise StudyError(
             f"the study {study.study_name!r} in the storage is about something else (it differs in: "
-            f"{', '.join(differing)}): choose another name (--study name=…)"
+            f"{', '.join(differing)}): name another storage"
         )
 
 
@@ -149,7 +146,7 @@ def _demonstrations(
     return DemoSets.model_validate_json(study.user_attrs[_DEMOS])
 
 
-def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
+def _run_trials(study: Study, objective: Objective[Any]) -> str:
     """Run trials until there are enough or a limit is reached; return which.
 
     Raises:
@@ -170,7 +167,7 @@ def _run_trials(study: Study, objective: Objective[Any], started: float) -> str:
         trials = study.get_trials(deepcopy=False)
         if sum(trial.state in FINISHED for trial in trials) >= config.n_trials:
             return "trials"
-        if reason := config.exceeded(spent_in(trials) + objective.demos.spent, time.monotonic() - started):
+        if reason := config.exceeded(spent_in(trials) + objective.demos.spent):
             return reason
         # A seed for each place: the same in a study that is continued, and another on another machine.
         seed = objective.run.seed + sum(trial.state != TrialState.FAIL for trial in trials)

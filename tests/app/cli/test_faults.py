@@ -57,7 +57,7 @@ def test_what_a_read_only_disk_refuses_is_named(indexed, monkeypatch):
 
     monkeypatch.setattr(files, "acquire_lock", refuse)
     refusal = indexed.refusal(*EVAL)
-    assert "out/evaluations.json: Read-only file system; name a place that can be written to" in refusal
+    assert "out/evaluations.json: Read-only file system: name a place that can be written to" in refusal
 
 
 def test_a_damaged_cache_is_named(indexed):

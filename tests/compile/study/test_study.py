@@ -77,7 +77,6 @@ def test_another_study_of_that_name_is_refused(tmp_path):
             run(1, storage=storage, **other)
     _, engine = run(1, storage=storage, tolerance=0.1)  # which does not change what trials do
     assert engine.calls == []
-    assert len(run(1, storage=storage, name="another", include=["top_k"])[0].trials) == 1
 
 
 def test_a_study_in_a_storage_and_with_limits_continues(tmp_path):
@@ -97,15 +96,11 @@ def test_limits_of_money_and_time_and_what_a_teacher_costs():
     )
     with pytest.raises(UsageError, match="prices of openai/unheard-of"):
         run(2, max_money=1.0, changed={"lm": unknown})
-    with pytest.raises(UsageError, match="openai/gpt-4o is not used"):
-        run(2, demos="none", changed={"teacher_lm": priced})
     assert engine.calls == []
     found, _ = run(20, max_money=0.001, demos="none", arguments=(given, engine), changed={"lm": priced})
     assert found.stopped == "limit of 0.001 US dollars"
     assert found.spent.money >= 0.001
     assert run(2, n_dev=2, changed={"teacher_lm": priced})[0].objective.demos.spent.money > 0
-    with pytest.raises(StudyError, match="no trial was completed"):
-        run(1, timeout=1e-9)
 
 
 def losing(losses):
