@@ -6,40 +6,29 @@ import time
 import dspy
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
-from support import UNREADABLE, OverlapRetriever, scripted_lm
+from support import UNREADABLE, scripted_lm
 
 from knowgap.programs.base import Program
-from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.rag import Direct
 from knowgap.programs.trace.recorder import TraceRecorder, recording, run_concurrently
 from knowgap.programs.trace.steps import Malformed, Stopped
-from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerDirectly, SelfKnowledge
 
-CORPUS = [
-    Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn."),
-    Passage("tarn", "Tarn", "Tarn is a town by the sea, known for its harbour."),
-    Passage("reed", "Bo Reed", "Bo Reed wrote plays about mountains."),
-]
 QUESTION = "Who painted ships?"
-
-
-@pytest.fixture
-def rag():
-    return RAG(OverlapRetriever(CORPUS), top_k=2)
 
 
 # In DSPy's hands.
 
 
-def test_a_question_leaves_nothing_where_no_history_is_wanted(rag):
+def test_a_question_leaves_nothing_where_no_history_is_wanted():
     """Neither in DSPy's history nor in its trace; an optimizer collects its own trace all the same."""
     GLOBAL_HISTORY.clear()  # DSPy keeps so many calls and no more: a full list does not grow
     dspy.settings.trace.clear()
     with dspy.context(lm=scripted_lm(lambda *_: {"answer": "Ada Moor"})[0], disable_history=True):
-        rag(question=QUESTION)
+        Direct()(question=QUESTION)
         assert (GLOBAL_HISTORY, dspy.settings.trace) == ([], [])
         with dspy.context(trace=[]):
-            rag(question=QUESTION)
+            Direct()(question=QUESTION)
             assert [inputs["question"] for _, inputs, _ in dspy.settings.trace] == [QUESTION]
 
 
@@ -80,19 +69,17 @@ def test_branches_that_ask_the_same_at_once_wait_for_one_reply_and_a_failed_requ
 class Thrice(Program):
     """Asks three times whether it knows, and answers."""
 
-    name = "thrice"
     needs_retriever = False
-    same = False
-    config = None
 
-    def __init__(self, **kwargs):
+    def __init__(self, same=False, config=None, **kwargs):
         super().__init__(**kwargs)
+        self.same, self.config = same, config or {}
         self.gate = dspy.Predict(SelfKnowledge)
         self.answer = dspy.Predict(AnswerDirectly)
 
     def forward(self, question):
-        given = {"config": self.config} if self.config else {}
-        said = [self.ask(self.gate, question=question if self.same else f"{question} {n}", **given) for n in range(3)]
+        asked = [question if self.same else f"{question} {n}" for n in range(3)]
+        said = [self.ask(self.gate, question=each, config=self.config) for each in asked]
         self.record(Stopped(reason="done"))
         output = self.ask(self.answer, question=question, style="short")
         return self.conclude(output.answer if output else "", [], said=[each is not None for each in said])
@@ -104,9 +91,6 @@ def run(program, knows):
         return program(question="Which capital?"), engine
 
 
-KNOWS = "[[ ## knows ## ]]\nTrue\n\n[[ ## completed ## ]]"
-
-
 def test_asking_again_for_a_reply_that_cannot_be_read_does_not_count():
     prediction, engine = run(Thrice(max_calls=3), UNREADABLE)
     assert (prediction.answer, prediction.trace.stopped) == ("Oslo", "calls")
@@ -114,12 +98,8 @@ def test_asking_again_for_a_reply_that_cannot_be_read_does_not_count():
     assert len(engine.calls) == prediction.trace.cost.lm_calls == 2 * 2 + 1
 
 
-@pytest.mark.parametrize(
-    ("config", "calls"), [(None, 1), ({"logprobs": True}, 1), ({"temperature": 1.0}, 3), ({"rollout_id": 2}, 3)]
-)
+@pytest.mark.parametrize(("config", "calls"), [({"logprobs": True}, 1), ({"temperature": 1.0}, 3)])
 def test_the_same_request_is_made_once_unless_it_is_a_sample(config, calls):
-    program = Thrice()
-    program.same, program.config = True, config
-    prediction, engine = run(program, KNOWS)
+    prediction, engine = run(Thrice(same=True, config=config), {"knows": True})
     assert prediction.said == [True] * 3
     assert prediction.trace.cost.lm_calls == len(engine.calls) == calls + 1

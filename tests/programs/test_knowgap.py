@@ -19,23 +19,14 @@ TABLE = {QUESTION: [BRIDGE, RIVER], BORN: [VENN, BRIDGE, MILL]}
 
 def reply(relevant_ids=(), answer="", answerable=False, queries=(), steps=()):
     """The outputs of a round."""
-    return {
-        "steps": list(steps),
-        "relevant_ids": list(relevant_ids),
-        "answerable": answerable,
-        "answer": answer,
-        "queries": list(queries),
-    }
+    said = {"steps": list(steps), "relevant_ids": list(relevant_ids), "answerable": answerable, "answer": answer}
+    return {**said, "queries": list(queries)}
 
 
 def verdict(answer, relevant_ids=(), supported=False, explanation="They do not say."):
     """The outputs of the last reading."""
-    return {
-        "explanation": explanation,
-        "relevant_ids": list(relevant_ids),
-        "supported": supported,
-        "answer": answer,
-    }
+    said = {"explanation": explanation, "relevant_ids": list(relevant_ids)}
+    return {**said, "supported": supported, "answer": answer}
 
 
 FIRST = reply([1], queries=[BORN], steps=["designer of the bridge: Ada Venn [1]", "where Ada Venn was born: MISSING"])
@@ -78,10 +69,9 @@ def test_a_question_that_the_first_passages_settle_costs_one_call():
     [
         reply([1], "Tarn", True, [BORN], ["birthplace: MISSING"]),
         reply([1], "Tarn", True, [BORN], ["birthplace: Tarn, REMEMBERED."]),
-        reply([], "Tarn", True, [BORN]),
+        reply([], "Tarn", True, [BORN]),  # no passage is named
         reply([1], "unknown", True, [BORN]),
     ],
-    ids=["a fact is missing", "a fact is remembered", "no passage is named", "no answer"],
 )
 def test_what_is_not_settled_is_not_the_end(first):
     prediction, _ = ask([first, SETTLED], verdict("Tarn"))

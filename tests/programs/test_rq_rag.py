@@ -188,7 +188,13 @@ def select_trajectory(strategy, leaves):
 def leaf(path, answer, probability=None, stated=0.0, generated=None):
     """A trajectory whose answer has one token; each action of its path searched once and found nothing."""
     actions = tuple(path.split("/")) if path else ()
-    logprobs = None if probability is None else (math.log(probability),)
+    logprobs = (
+        None
+        if probability is None
+        else (10 * math.log(probability),)
+        if probability < 1e-9
+        else (math.log(probability),)
+    )
     return Trajectory(path or "direct", actions, ((),) * len(actions), generated, answer, logprobs, stated)
 
 
@@ -199,36 +205,33 @@ def test_the_ensemble_adds_up_probabilities_so_that_agreement_counts():
     assert (chosen.path, chosen.answer) == ("decompose", "Rome")  # the surest of the group
 
 
+HALF = (math.log(0.5),)
+
+
 @pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
 @pytest.mark.parametrize(
-    ("paths", "longest"),  # or the earliest of the longest
-    [(["", "rewrite", "decompose"], "rewrite"), (["", "rewrite", "rewrite/rewrite"], "rewrite/rewrite")],
+    ("leaves", "chosen", "counted"),
+    [
+        # a tie: the longest, then the earliest
+        ([leaf(path, path, 0.5, generated=HALF) for path in ("", "rewrite", "decompose")], "rewrite", True),
+        (
+            [leaf(path, path, 0.5, generated=HALF) for path in ("", "rewrite", "rewrite/rewrite")],
+            "rewrite/rewrite",
+            True,
+        ),
+        # one answer without tokens
+        ([leaf("", "Rome", 0.9, 0.2, HALF), leaf("rewrite", "Paris", None, 0.7)], "rewrite", False),
+        # an unreadable one
+        ([leaf("", "", None), leaf("rewrite", "Paris", 0.1, generated=HALF)], "rewrite", True),
+        # too long for a float
+        ([leaf("", "x", 1e-99, generated=(-1e4,) * 2), leaf("rewrite", "y", 1e-98, generated=HALF)], "rewrite", True),
+    ],
 )
-def test_ties(strategy, paths, longest):
-    leaves = [leaf(path, f"answer {n}", 0.5, generated=(math.log(0.5),)) for n, path in enumerate(paths)]
-    assert select_trajectory(strategy, leaves)[0].path == longest
+def test_which_trajectory_is_chosen(strategy, leaves, chosen, counted):
+    prediction, _ = select_trajectory(strategy, leaves)
+    assert (prediction.path, prediction.measure == "token log-probabilities") == (chosen, counted)
+    assert prediction.answers == [each.answer for each in leaves if each.answer]
 
 
-@pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
-def test_one_answer_without_tokens_puts_all_on_stated_confidence(strategy):
-    leaves = [
-        leaf("", "Rome", 0.9, stated=0.2, generated=[-0.1]),
-        leaf("rewrite", "Paris", None, stated=0.7),
-        leaf("decompose", "Oslo", 0.8, stated=0.3, generated=[-0.2]),
-    ]
-    chosen, scores = select_trajectory(strategy, leaves)
-    assert (chosen.answer, chosen.measure) == ("Paris", "stated confidence")
-    assert sorted(scores.values()) == [0.2, 0.3, 0.7]
-
-
-def test_an_unreadable_answer_neither_counts_nor_spoils_the_measure():
-    chosen, _ = select_trajectory("ensemble", [leaf("", "", None), leaf("rewrite", "Paris", 0.1)])
-    assert (chosen.answer, chosen.measure) == ("Paris", "token log-probabilities")
+def test_without_an_answer_it_is_unknown():
     assert select_trajectory("ensemble", [leaf("", "")])[0].answer == "unknown"
-
-
-def test_answers_too_long_for_a_float_are_still_told_apart():
-    long = [Trajectory(path=str(n), answer=f"answer {n}", answer_logprobs=(-2000.0, -n)) for n in (5, 1, 3)]
-    assert all(one.confidence == 0.0 for one in long)
-    assert {select_trajectory(strategy, long)[0].path for strategy in ("confidence", "ensemble")} == {"1"}
-    assert math.isfinite(Trajectory(generated=(-10_000.0,)).perplexity or math.inf)

@@ -8,26 +8,18 @@ import pytest
 
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.programs.trace import recorder as recorder_module
-from knowgap.programs.trace.recorder import (
-    RECORDER,
-    THREADS,
-    TraceRecorder,
-    recording,
-    run_concurrently,
-)
+from knowgap.programs.trace.recorder import RECORDER, THREADS, TraceRecorder, recording, run_concurrently
 from knowgap.programs.trace.steps import Reasoned
-
-
-@pytest.fixture(params=[True, False], ids=["concurrent", "one by one"])
-def recorder(request):
-    recorder = TraceRecorder(time.perf_counter(), concurrent=request.param)
-    with recording(recorder):
-        yield recorder
 
 
 @pytest.fixture
 def concurrent():
-    recorder = TraceRecorder(time.perf_counter(), concurrent=True)
+    return True
+
+
+@pytest.fixture(autouse=True)
+def recorder(concurrent):
+    recorder = TraceRecorder(time.perf_counter(), concurrent=concurrent)
     with recording(recorder):
         yield recorder
 
@@ -37,9 +29,8 @@ def say(text):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_first_failure_in_order_is_raised_after_all_have_ended(concurrent, place):
-    ended = []
-    other_failed = threading.Event()
+def test_first_failure_in_order_is_raised_after_all_have_ended(place):
+    ended, other_failed = [], threading.Event()
 
     def fail_first():
         assert other_failed.wait(20)
@@ -56,6 +47,7 @@ def test_first_failure_in_order_is_raised_after_all_have_ended(concurrent, place
     assert sorted(ended) == ["well", "well too"]
 
 
+@pytest.mark.parametrize("concurrent", [True, False])
 def test_results_and_steps_are_in_the_order_of_the_tasks_under_the_names_of_their_branches(recorder):
     def outer(name):
         say(f"{name} before")
@@ -68,19 +60,13 @@ def test_results_and_steps_are_in_the_order_of_the_tasks_under_the_names_of_thei
         assert set(run_concurrently([threading.get_ident] * 5)) == {threading.get_ident()}
     assert run_concurrently([lambda: outer("one"), lambda: outer("two")], branches=["1", "2"]) == ["one", "two"]
     assert [(step.branch, step.text) for step in recorder.steps] == [
-        ("1", "one before"),
-        ("1/a", "one 0"),
-        ("1/b", "one 1"),
-        ("1", "one after"),
-        ("2", "two before"),
-        ("2/a", "two 0"),
-        ("2/b", "two 1"),
-        ("2", "two after"),
+        *[("1", "one before"), ("1/a", "one 0"), ("1/b", "one 1"), ("1", "one after")],
+        *[("2", "two before"), ("2/a", "two 0"), ("2/b", "two 1"), ("2", "two after")],
     ]
 
 
-@pytest.mark.parametrize("threads", [0, 20, THREADS])
-def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, threads):
+@pytest.mark.parametrize("threads", [20, THREADS])
+def test_tasks_wait_for_tasks_of_their_own(monkeypatch, threads):
     """However deep and wide, and however few threads there may be."""
     monkeypatch.setattr(recorder_module, "THREADS", threads)
     before, most = threading.active_count(), 0
@@ -95,7 +81,7 @@ def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, threads):
     assert threading.active_count() == before
 
 
-def test_calls_under_way_are_waited_for_when_the_question_is_cancelled(concurrent):
+def test_calls_under_way_are_waited_for_when_the_question_is_cancelled():
     cancelled, both_run, ended = threading.Event(), threading.Barrier(2), []
 
     def cancel():
