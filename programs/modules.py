@@ -79,7 +79,7 @@ class ModuleProgram(Program):
         **hyperparameters: values for the declared hyperparameters; default: what the module is set to.
 
     Raises:
-        UsageError: the module cannot be instantiated, or takes more than a question.
+        UsageError: the module takes more than a question.
         UnknownName: the module declares no such hyperparameter.
     """
 
@@ -109,10 +109,7 @@ class ModuleProgram(Program):
         takes = _retriever_of(self.source)
         wanted = takes is not None and (retriever is not None or takes.default is takes.empty)
         given = {"retriever": ModuleRetriever(retriever)} if wanted else {}
-        try:
-            return cast("Any", self.source)(**given)
-        except TypeError as error:
-            raise UsageError(f"{self.reference} cannot be made: {error}; name an object that is made") from error
+        return cast("Any", self.source)(**given)
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """The module's predictors and hyperparameters, under its own names for them."""

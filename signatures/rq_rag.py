@@ -30,29 +30,23 @@ class RewriteQuery(dspy.Signature):
     query: str = dspy.OutputField(desc="one rewritten query")
 
 
-# Section 2.1.
-class DecomposeQuery(dspy.Signature):
+# Section 2.1; from the same inputs.
+class DecomposeQuery(RewriteQuery):
     """Decompose the question into simpler ones, and write the search query for the one that should be settled next.
 
     It is understood and answered by itself, and builds on what the earlier queries found, if there are any.
     """
 
-    question: str = dspy.InputField()
-    searched: list[Searched] = dspy.InputField(desc="earlier queries in order; may be empty")
-    passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     query: str = dspy.OutputField(desc="one query for one part of the question")
 
 
-# Section 2.1.
-class DisambiguateQuery(dspy.Signature):
+# Section 2.1; from the same inputs.
+class DisambiguateQuery(RewriteQuery):
     """Find what is ambiguous in the question, and write a search query that has a single, clear meaning.
 
     Say which person, work, place or time is meant, narrow down broad terms, or add what earlier queries, if any, found.
     """
 
-    question: str = dspy.InputField()
-    searched: list[Searched] = dspy.InputField(desc="earlier queries in order; may be empty")
-    passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     query: str = dspy.OutputField(desc="one unambiguous query")
 
 

