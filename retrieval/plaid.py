@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,20 +23,21 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 import torch
-from typing_extensions import Self
 
-from knowgap.errors import IndexDamaged, IndexForeign, UsageError, ValueOutOfBounds, shorten
+from knowgap.errors import IndexDamaged, IndexForeign, UsageError, shorten
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.index.base import Build, Index
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, MANIFEST, Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
-from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.passage import Hit
 from knowgap.retrieval.passage_lines import Lines
 from knowgap.storage.progress import Progress
 
 _PROBED, _SCORED, _PER_HIT = 4, 1024, 4
 """How many centroids are looked up for a query token; how many passages are scored by MaxSim, at least and per hit."""
 _FEWEST = 32  # passages, below which there is nothing to cluster
+_BITS = 2  # per dimension of a stored vector
+_FOLDER = "plaid"  # in that of the index
 
 
 def _stock(module: str) -> Any:
@@ -57,7 +58,7 @@ class _NarrowEncoder(TokenEncoder):
 
 
 class PlaidIndex(Index):
-    """A compressed index, which cannot be changed. Made by `build` or `open`.
+    """A compressed index of at least 32 passages, which cannot be changed.
 
     Its encoder is as for `ColBERTIndex`; the embedded checkpoint is 128 wide. `open` also takes the folder that
     colbert-ai's indexer wrote. Its passages are read from a `*.tsv` (number, text, perhaps title) or `*.jsonl` in it,
@@ -77,7 +78,7 @@ class PlaidIndex(Index):
         own = (path / MANIFEST).exists()
         if own:
             self.manifest = Manifest.read(path, engine=self.engine)
-        folder = path / "plaid" if own else path
+        folder = path / _FOLDER if own else path
         try:
             metadata = json.loads((folder / "metadata.json").read_bytes())
             config, chunks = metadata["config"], range(metadata["num_chunks"])
@@ -106,22 +107,23 @@ class PlaidIndex(Index):
         return Lines(self.path if beside or not recorded.is_file() else recorded)
 
     @classmethod
-    def build(
-        cls, passages: Iterable[Passage], path: str | Path, *, encoder: Any = None, nbits: int = 2, **options: Any
-    ) -> Self:
-        """Encode at least 32 passages and have colbert-ai compress them, or continue an interrupted call.
-
-        `nbits` are the bits per dimension of a stored vector: 1, 2 or 4. Other arguments and errors are those of
-        `ColBERTIndex.build`. The folder of colbert-ai is `plaid/` in that of the index.
-
-        Raises:
-            ValueOutOfBounds: nbits is not such a number.
-            UsageError: there are fewer passages, or another index is at the path.
-        """
-        if nbits not in (1, 2, 4):
-            raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2 or 4")
-        cls._build(passages, path, {"nbits": nbits}, _write, prepare=_check_number, encoder=encoder, **options)
-        return cls.open(path, encoder=encoder)
+    def _write(cls, build: Build) -> None:
+        """Have colbert-ai sample, cluster and compress what the encoder encodes; chunks that are there are kept."""
+        if len(build.store) < _FEWEST:
+            raise UsageError(f"plaid clusters at least {_FEWEST} passages, not {len(build.store)}: take colbert")
+        build.begin()
+        folder = build.folder / _FOLDER
+        written = sorted(folder.glob("*.metadata.json"), key=lambda path: path.stat().st_mtime)
+        if not (folder / "avg_residual.pt").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        elif written:
+            written[-1].unlink()  # the last chunk may have been cut off
+        folder.mkdir(exist_ok=True)
+        config = _stock("colbert.infra").ColBERTConfig(
+            index_path=str(folder), dim=build.encoder.dim, nbits=_BITS, resume=True, checkpoint=CHECKPOINT
+        )
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            _Indexer(config, build.store, build.encoder, build.report).run([])
 
     @property
     def digest(self) -> str | None:
@@ -167,27 +169,6 @@ class PlaidIndex(Index):
 
 def _load(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)  # a pickle without code
-
-
-def _check_number(build: Build) -> None:
-    if len(build.store) < _FEWEST:
-        raise UsageError(f"plaid clusters at least {_FEWEST} passages, not {len(build.store)}: take colbert")
-
-
-def _write(build: Build) -> None:
-    """Have colbert-ai sample, cluster and compress what the encoder encodes; chunks that are there are kept."""
-    folder, nbits = build.folder / "plaid", build.manifest.settings["nbits"]
-    written = sorted(folder.glob("*.metadata.json"), key=lambda path: path.stat().st_mtime)
-    if not (folder / "avg_residual.pt").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-    elif written:
-        written[-1].unlink()  # the last chunk may have been cut off
-    folder.mkdir(exist_ok=True)
-    config = _stock("colbert.infra").ColBERTConfig(
-        index_path=str(folder), dim=build.encoder.dim, nbits=nbits, resume=True, checkpoint="checkpoint"
-    )
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        _Indexer(config, build.store, build.encoder, build.report).run([])
 
 
 class _Indexer(_stock("colbert.indexing.collection_indexer").CollectionIndexer):

@@ -12,7 +12,7 @@ import hashlib
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.words import Analyzer
-from knowgap.storage.progress import Progress, no_progress
 
 Scores = npt.NDArray[np.float32]
 
@@ -31,7 +30,6 @@ K1, B = 0.9, 0.4
 _TITLE_WEIGHT = 2
 _ARRAYS = ("words", "starts", "passages", "times", "lengths")
 _MOST_TIMES = 65_535
-_REPORTED = 10_000  # passages
 
 
 def hash_text(text: str) -> int:
@@ -101,20 +99,11 @@ class Postings:
         return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
 
-def write_words(
-    passages: Sequence[Passage], folder: Path, stemmer: str | None, progress: Progress = no_progress
-) -> None:
+def write_words(passages: Iterable[Passage], folder: Path, stemmer: str | None) -> None:
     """Write the postings of passages to a folder."""
     analyzer = Analyzer(stemmer)
-
-    def documents() -> Iterator[list[str]]:
-        for count, passage in enumerate(passages, start=1):
-            yield analyzer(passage.title) * _TITLE_WEIGHT + analyzer(passage.text)
-            if count % _REPORTED == 0 or count == len(passages):
-                progress(count, len(passages), "reading words")
-
     shutil.rmtree(folder, ignore_errors=True)  # a killed build may have begun it
-    Postings.count(documents()).save(folder)
+    Postings.count(analyzer(each.title) * _TITLE_WEIGHT + analyzer(each.text) for each in passages).save(folder)
 
 
 class WeighedWords:
@@ -127,7 +116,7 @@ class WeighedWords:
 
     def __init__(self, parts: Sequence[Postings], alive: npt.NDArray[np.bool_]) -> None:
         self._parts, self._alive = parts, alive
-        self._count, self._all_alive = int(alive.sum()), bool(alive.all())
+        self._count = int(alive.sum())
         lengths = np.concatenate([part.lengths for part in parts])
         average = max(float(lengths[alive].mean()) if self._count else 0.0, 1e-9)
         self._norms = (K1 * (1 - B + B * lengths / average)).astype(np.float32)
@@ -169,7 +158,5 @@ class WeighedWords:
             passages.append(part.passages[rows].astype(np.int64) + start)
             times.append(part.times[rows])
         found, counts = np.concatenate(passages), np.concatenate(times)
-        if self._all_alive:
-            return found, counts
         left = self._alive[found]
         return found[left], counts[left]

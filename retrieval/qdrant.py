@@ -11,13 +11,13 @@ import os
 import shutil
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
-from typing_extensions import Self
 
 from knowgap.errors import (
     IndexDamaged,
@@ -34,7 +34,6 @@ from knowgap.retrieval.index.base import Build, Index
 from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment
 from knowgap.retrieval.passage import SCORE_DECIMALS, Hit, Passage, rank_hits
 from knowgap.storage.files import json_digest
-from knowgap.storage.progress import Progress
 
 try:
     from qdrant_client import QdrantClient, models
@@ -48,77 +47,42 @@ _TIES = 16  # hits asked for beyond k, so that equal scores at the cut are order
 
 
 class QdrantIndex(Index):
-    """An index in a Qdrant collection. Made by `build` or `open`. Its encoder is as for `ColBERTIndex`."""
+    """An index in a Qdrant collection. Its encoder is as for `ColBERTIndex`.
+
+    The environment variable QDRANT_URL names the server, `https://host:6333`; or a folder, for the engine in
+    qdrant-client itself. The setting `collection` is the name of the collection, which `overwrite` replaces. The folder
+    of the index holds the manifest and the embedded checkpoint.
+
+    Raises:
+        IndexFolderError: another collection of that name exists at a build.
+        IndexDamaged: there is no such collection when the index is opened.
+        UsageError, IndexMissing: see `Points`.
+    """
 
     engine: ClassVar[str] = "qdrant"
     encoders: ClassVar[str] = "knowgap.retrieval.colbert.encoder:TokenEncoder"
+    options: ClassVar[dict[str, Any]] = {"collection": "knowgap"}
 
-    def __init__(self, path: Path, points: Points, encoder: Any = None) -> None:
+    def __init__(self, path: Path, encoder: Any = None) -> None:
         super().__init__(path, encoder)
-        self.manifest, self.points = Manifest.read(path, engine=self.engine), points
+        self.manifest = Manifest.read(path, engine=self.engine)
+        self.points = Points(self.manifest.settings["collection"])
+        if not self.points.exists:
+            raise IndexDamaged(f"{path}: its collection {self.points.name!r} does not exist; build the index again")
 
     @classmethod
-    def build(
-        cls,
-        passages: Iterable[Passage],
-        path: str | Path,
-        *,
-        url: str = "",
-        collection: str = "knowgap",
-        shard_number: int | None = None,
-        replication_factor: int | None = None,
-        encoder: Any = None,
-        overwrite: bool = False,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Encode passages into a collection, or continue an interrupted build with the same arguments.
-
-        The folder `path` gets the manifest and the embedded checkpoint. `url` is that of a Qdrant server,
-        `https://host:6333`; or a folder, for the engine in qdrant-client itself. The numbers are for a cluster.
-        `overwrite` also replaces a collection of that name. Other arguments are those of `ColBERTIndex.build`.
-
-        Raises:
-            IndexFolderError: the collection exists already.
-            KnowgapError: what `Points` and `ColBERTIndex.build` raise.
-        """
-        points = Points(url, collection)
-        layout = {"shard_number": shard_number, "replication_factor": replication_factor}
-
-        def prepare(build: Build) -> None:
-            points.create(build.encoder.dim, layout, overwrite=overwrite)
-
-        def write(build: Build) -> None:
-            store = build.store
-            done = points.ask("count").count // _AT_ONCE * _AT_ONCE if build.resumed else 0
+    def _write(cls, build: Build) -> None:
+        store = build.store
+        with closing(Points(build.manifest.settings["collection"])) as points:
+            if not build.resumed:
+                points.create(build.encoder.dim, overwrite=build.overwrite)
+            build.begin()
+            done = points.ask("count").count // _AT_ONCE * _AT_ONCE
             for batch in batches((store[n] for n in range(done, len(store))), _AT_ONCE):
                 build.report(done, len(store), "encoding passages")
                 points.upload(batch, build.encoder)
                 done += len(batch)
-            shutil.rmtree(build.folder / FIRST_SEGMENT)  # the points hold the passages
-
-        settings, more = {"url": url, "name": collection, **layout}, {"overwrite": overwrite, "progress": progress}
-        cls._build(passages, path, settings, write, prepare=prepare, encoder=encoder, **more)
-        return cls(Path(path), points, encoder)
-
-    @classmethod
-    def open(cls, path: str | Path, *, url: str | None = None, encoder: str | Path | None = None) -> Self:
-        """Open an index that `build` wrote, also one whose server or encoder is elsewhere now.
-
-        Without `url`, the environment variable QDRANT_URL has to name the server of the build, since the folder may
-        come from somebody else.
-
-        Raises:
-            UsageError: QDRANT_URL does not name the server.
-            KnowgapError: what `Points` and `Manifest.read` raise.
-        """
-        settings = Manifest.parse(path, engine=cls.engine).settings
-        named = str(settings["url"])
-        if url is None and named != os.environ.get("QDRANT_URL"):
-            raise UsageError(f"{path} names the Qdrant server {named}: allow it in the environment, QDRANT_URL={named}")
-        points = Points(url or named, settings["name"])
-        if not points.exists:
-            raise IndexDamaged(f"{path}: its collection {points.name!r} no longer exists; build the index again")
-        return cls(Path(path), points, encoder)
+        shutil.rmtree(build.folder / FIRST_SEGMENT)  # the points hold the passages
 
     def __len__(self) -> int:
         return self.points.ask("count").count
@@ -162,28 +126,29 @@ class QdrantIndex(Index):
 
     def close(self) -> None:
         """Close the connection."""
-        self.points.client.close()
+        self.points.close()
 
 
 class Points:
-    """A collection on a server, which gets the key in the environment variable QDRANT_API_KEY, or in a folder.
+    """A collection on the server that QDRANT_URL names, which gets the key in QDRANT_API_KEY; or in a folder.
 
     Raises:
-        UsageError: there is no URL, or the key would go over plain HTTP to another machine.
+        UsageError: QDRANT_URL is not set, or the key would go over plain HTTP to another machine.
         IndexMissing: no server answers, also later; or another process has opened the folder.
     """
 
-    def __init__(self, url: str, name: str) -> None:
-        self.url, self.name, key = url, name, os.environ.get("QDRANT_API_KEY") or None
-        if not url:
-            raise UsageError("name a Qdrant server or a folder, with --engine-option url=https://HOST:6333")
-        if key and url.startswith("http:") and urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1"):
-            raise UsageError(f"{url}: the key would go over plain HTTP; use https, or unset QDRANT_API_KEY")
+    def __init__(self, name: str) -> None:
+        self.url, key = os.environ.get("QDRANT_URL", ""), os.environ.get("QDRANT_API_KEY") or None
+        self.name = name
+        if not self.url:
+            raise UsageError("set QDRANT_URL to the address of the Qdrant server, such as https://HOST:6333")
+        if key and self.url.startswith("http:") and urlsplit(self.url).hostname not in ("localhost", "127.0.0.1"):
+            raise UsageError(f"{self.url}: the key would go over plain HTTP; use https, or unset QDRANT_API_KEY")
         try:
-            where: dict[str, Any] = {"url": url, "api_key": key} if is_address(url) else {"path": url}
+            where: dict[str, Any] = {"url": self.url, "api_key": key} if is_address(self.url) else {"path": self.url}
             self.client = QdrantClient(**where, check_compatibility=False)
         except RuntimeError as error:
-            raise IndexMissing(f"{url}: {shorten(error, 200)}") from error
+            raise IndexMissing(f"{self.url}: {shorten(error, 200)}") from error
         self.exists = bool(self.ask("collection_exists"))
 
     def ask(self, method: str, *arguments: Any, **options: Any) -> Any:
@@ -193,7 +158,11 @@ class Points:
         except (ApiException, ConnectionError) as error:
             raise IndexMissing(f"{self.url}: Qdrant does not answer ({shorten(error, 200)})") from error
 
-    def create(self, dim: int, layout: dict[str, Any], *, overwrite: bool) -> None:
+    def close(self) -> None:
+        """Close the connection."""
+        self.client.close()
+
+    def create(self, dim: int, *, overwrite: bool) -> None:
         """Create the collection; raises `IndexFolderError` if it exists and is not to be overwritten."""
         if self.exists and not overwrite:
             raise IndexFolderError(f"the collection {self.name!r} already exists; choose another, or --overwrite")
@@ -207,7 +176,7 @@ class Points:
             multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
         )
         vectors = {"tokens": tokens, "pooled": models.VectorParams(size=dim, distance=models.Distance.COSINE)}
-        self.ask("create_collection", vectors_config=vectors, on_disk_payload=True, **layout)
+        self.ask("create_collection", vectors_config=vectors, on_disk_payload=True)
 
     def upload(self, passages: Sequence[Passage], encoder: TokenEncoder) -> None:
         """Encode passages, and write their points."""

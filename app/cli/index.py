@@ -15,15 +15,6 @@ from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.errors import UnknownName, UsageError, shorten
 from knowgap.retrieval.index import NEW_INDEX
 
-_ENGINE_OPTIONS = {
-    "bm25": ("stemmer",),
-    "colbert": ("encoder",),
-    "dense": ("encoder",),
-    "hybrid": ("encoder", "stemmer"),
-    "plaid": ("encoder", "nbits"),
-    "qdrant": ("encoder", "url", "collection", "shard_number", "replication_factor"),
-}
-
 
 def index(
     *,
@@ -46,9 +37,8 @@ def index(
             "(256; fewer if the encoder reads fewer). encoder (by path or hub name; embedded if absent): for hybrid, "
             "colbert, plaid and qdrant a ColBERT checkpoint as colbert-ai or PyLate saves it, see `knowgap ls "
             "checkpoints`; for dense a bi-encoder. hybrid and bm25: stemmer (the language of the words: english, "
-            "german, french …). qdrant: url (https://HOST:6333, with the key in QDRANT_API_KEY, or a folder; other "
-            "commands ask only what QDRANT_URL names), collection (knowgap), shard_number and replication_factor (on "
-            "a cluster). plaid: nbits (1, 2 or 4).",
+            "german, french …). qdrant: collection (knowgap), on the server that QDRANT_URL names (https://HOST:6333, "
+            "with the key in QDRANT_API_KEY; or a folder).",
         ),
     ] = None,
     overwrite: Annotated[
@@ -60,17 +50,19 @@ def index(
     Given again, with the same options, a corpus that has changed: what is new is added, what is gone is removed, and
     what is the same is not encoded again. Long texts are split into passages that the encoder reads whole.
 
-    The folder can be moved and copied. That of an index on a Qdrant server holds the address of the collection and what
+    The folder can be moved and copied. That of an index on a Qdrant server holds the name of the collection and what
     encodes queries, so that the other commands take it like any other: --index FOLDER.
     """
     from knowgap.compiling.data import build_index, load_dataset
     from knowgap.retrieval.documents.reading import Reading
+    from knowgap.retrieval.index.engines import engine_class
 
     data, corpus = data or None, corpus or None  # the shell expands an unset variable to an empty string
     if (data is None) == (corpus is None):
         raise UsageError("name what to index, with either --data or --corpus (not both)")
     options = factories.named_values(engine_option, "--engine-option")
-    known = (*_ENGINE_OPTIONS.get(engine or NEW_INDEX, ()), *(() if corpus is None else ("passage_tokens",)))
+    kind = engine_class(engine or NEW_INDEX)
+    known = {*kind.options, *(["encoder"] if kind.encoders else []), *([] if corpus is None else ["passage_tokens"])}
     for name in options:
         if name not in known:
             raise UnknownName.among("setting of such an index", name, known)

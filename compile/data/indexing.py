@@ -102,7 +102,7 @@ def build_index(
             else:
                 changed = list(new)
                 stale, reading.update = beside.changes_since(old)
-                index = kind.open(folder, **{name: options[name] for name in ("encoder", "url") if name in options})
+                index = kind.open(folder, encoder=options.get("encoder"))
                 if reading.update.files and not hasattr(index, "add"):
                     raise UsageError(f"{folder}: documents have changed; build {engine_name} again (--overwrite)")
                 if reading.update.files:

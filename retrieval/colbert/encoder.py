@@ -19,6 +19,7 @@ from knowgap.retrieval.hub import choose_device, half_precision, loading_model, 
 from knowgap.retrieval.index.manifest import CHECKPOINT
 from knowgap.retrieval.minilm import EMBEDDED, Window, tokenizer_of
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.files import json_digest
 from knowgap.storage.progress import Progress
 
 _QUERY_TOKENS = 256
@@ -36,7 +37,7 @@ class TokenEncoder:
     Attributes:
         dim: width of a token vector.
         window: how much of a passage is encoded.
-        identity: name and digest, as a manifest records them; and what the embedded checkpoint was fitted to.
+        identity: name and digest, as a manifest records them.
 
     Raises:
         CheckpointError: the folder is not such a checkpoint, or it asks to run its own code.
@@ -53,9 +54,10 @@ class TokenEncoder:
             raise CheckpointError(f"{folder}: cannot be loaded ({shorten(error)})") from error
         self.dim: int = self._model.dim
         self.window: Window = self._model.window
-        self.identity: dict[str, Any] = {"name": str(name or folder), "digest": model_digest(folder)}
-        if name == EMBEDDED:
-            self.identity["fitted"] = json.loads((folder / SETTINGS).read_bytes())["fitted"]
+        # The last bits of the embedded checkpoint depend on the machine: what it was fitted to identifies it.
+        fitted = json.loads((folder / SETTINGS).read_bytes())["fitted"] if name == EMBEDDED else None
+        digest = json_digest(fitted) if fitted else model_digest(folder)
+        self.identity: dict[str, Any] = {"name": str(name or folder), "digest": digest}
         self._queries = lru_cache(_CACHED_QUERIES)(self._model.query)
 
     @classmethod

@@ -6,7 +6,7 @@ import importlib
 import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,17 +26,19 @@ from knowgap.storage.progress import Progress, no_progress
 
 
 class Index(NeverCopied, ABC):
-    """An index of passages in a folder. Usable from many threads.
+    """An index of passages in a folder. Made by `build` or `open`; usable from many threads.
 
     Attributes:
         path: the folder.
         manifest: the manifest of the index as this object sees it.
         engine: its key in `ENGINES`.
         encoders: the class of its encoder, as `module:class`; empty for an index without one.
+        options: the settings of a build with their defaults.
     """
 
     engine: ClassVar[str]
     encoders: ClassVar[str] = ""
+    options: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, path: Path, encoder: Any = None) -> None:
         self.path, self._given = path, encoder
@@ -70,24 +72,36 @@ class Index(NeverCopied, ABC):
         return embedded_window() if encoder is None else named(cls.encoders).load(encoder).window
 
     @classmethod
-    def _build(
+    def build(
         cls,
         passages: Iterable[Passage],
         path: str | Path,
-        settings: Mapping[str, Any],
-        write: Callable[[Build], None],
         *,
-        prepare: Callable[[Build], None] = lambda _: None,
         encoder: Any = None,
         overwrite: bool = False,
         progress: Progress | None = None,
-    ) -> None:
-        """Build an index in its folder, or continue an interrupted build of the same passages with the same arguments.
+        **options: Any,
+    ) -> Self:
+        """Write an index and open it, or continue an interrupted call with the same arguments.
 
-        `settings` go into its manifest. `write` writes what the engine needs beside the passages, or the rest of it.
-        `prepare` is called before that, but not again for a build that is continued.
+        Args:
+            passages: what to index; read once. Title and text are searched together.
+            path: the folder; if it already holds the same index, that is opened.
+            encoder: what encodes passages and queries, as the class says. On a machine with a CUDA GPU it runs there.
+            overwrite: replace another index at the path.
+            progress: called now and then.
+            **options: settings that the class names.
+
+        Raises:
+            DataError: there are no passages, or two with the same id.
+            CheckpointError: no such encoder, or a damaged one.
+            ValueOutOfBounds: a setting has no such value.
+            UsageError: another index is at the path, or the engine has no such setting or no encoder.
         """
-        report, loaded, settings = progress or no_progress, None, dict(settings)
+        given = {*options} if encoder is None or cls.encoders else {*options, "encoder"}
+        if unknown := sorted(given - cls.options.keys()):
+            raise UsageError(f"an index of the engine {cls.engine} takes no {', '.join(unknown)}")
+        report, loaded, settings = progress or no_progress, None, {**cls.options, **options}
         with lock_index(path) as target, _build_beside(target) as folder:
             segment = folder / FIRST_SEGMENT
             segment.mkdir(parents=True, exist_ok=True)
@@ -100,21 +114,23 @@ class Index(NeverCopied, ABC):
                 settings["dim"] = loaded.dim
             segments = (Segment(FIRST_SEGMENT, len(store), corpus),)
             manifest = Manifest(cls.engine, segments, settings, {} if loaded is None else loaded.identity)
-            if not overwrite and (target / MANIFEST).exists():
-                if Manifest.read(target).digest != manifest.digest:
-                    raise UsageError(
-                        f"{target}: another index is already there; choose another path, or overwrite it (--overwrite)"
-                    )
+            if overwrite or not (target / MANIFEST).exists():
+                resumed = _is_begun(folder, manifest)
+                cls._write(Build(folder, store, manifest, loaded, resumed, overwrite, report))
+                replace(manifest, files=seal(folder, leave_out=[MANIFEST])).write(folder)
+                replace_folder(folder, target)
+            elif Manifest.read(target).digest == manifest.digest:
                 shutil.rmtree(folder)
-                return
-            resumed = _is_begun(folder, manifest)
-            build = Build(folder, store, manifest, loaded, resumed, report)
-            if not resumed:
-                prepare(build)
-                manifest.write(folder)
-            write(build)
-            replace(manifest, files=seal(folder, leave_out=[MANIFEST])).write(folder)
-            replace_folder(folder, target)
+            else:
+                raise UsageError(
+                    f"{target}: another index is already there; choose another path, or overwrite it (--overwrite)"
+                )
+        return cls.open(path, encoder=encoder)
+
+    @classmethod
+    @abstractmethod
+    def _write(cls, build: Build) -> None:
+        """Write what the engine needs beside the passages, or the rest of it; `Build.begin` comes before the first."""
 
     def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
         """The `k` passages that match each query best.
@@ -189,7 +205,12 @@ class Build:
     manifest: Manifest
     encoder: Any
     resumed: bool
+    overwrite: bool
     report: Progress
+
+    def begin(self) -> None:
+        """Write the manifest, by which a later call knows the build again and continues it."""
+        self.manifest.write(self.folder)
 
 
 @contextmanager
@@ -219,7 +240,7 @@ def _is_begun(folder: Path, manifest: Manifest) -> bool:
     with suppress(IndexFolderError):  # there is none, or one of another version
         if replace(Manifest.parse(folder), files={}) == manifest:
             return True
-    kept = {FIRST_SEGMENT, CHECKPOINT} if "fitted" in manifest.checkpoint else {FIRST_SEGMENT}
+    kept = {FIRST_SEGMENT, CHECKPOINT} if manifest.checkpoint.get("name") == EMBEDDED else {FIRST_SEGMENT}
     for old in (*folder.iterdir(), *(folder / FIRST_SEGMENT).iterdir()):
         if old.name not in kept and not old.name.startswith("passages."):
             shutil.rmtree(old) if old.is_dir() else old.unlink()

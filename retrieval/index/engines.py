@@ -26,21 +26,18 @@ ENGINES = {
 """Engine name → `module:class`; the class has `open(path)`."""
 
 
-def open_index(
-    path: str | Path, *, engine: str | None = None, allow_hub: Collection[str] = (), **options: Any
-) -> Retriever:
+def open_index(path: str | Path, *, allow_hub: Collection[str] = (), **options: Any) -> Retriever:
     """Open an index of any engine.
 
     Args:
         path: its folder.
-        engine: the engine that it must have; None accepts any.
         allow_hub: names of models on the Hugging Face hub that may be fetched if the index names them; without that,
             its encoder has to be a folder, or to have been fetched before.
         options: passed to the `open` of its engine.
 
     Raises:
         IndexMissing: nothing is at that path.
-        IndexForeign: something else is there, or an index of another engine or format.
+        IndexForeign: something else is there, or an index of another format.
         IndexDamaged: a file of the index is missing or damaged.
 
     >>> import knowgap
@@ -49,7 +46,7 @@ def open_index(
     >>> len(knowgap.open_index("more-towns"))
     1
     """
-    manifest = Manifest.parse(path, engine=engine)
+    manifest = Manifest.parse(path)
     if is_allowed(name := manifest.checkpoint.get("name", ""), allow_hub):
         options = {"encoder": name, **options}
     return engine_class(manifest.engine).open(path, **options)
@@ -78,7 +75,7 @@ def as_retriever(retriever: Any, *, allow_hub: Collection[str] = ()) -> Any:
 def open_or_build(path: str | Path, passages: Iterable[Passage], engine: str, *, progress: Any = None) -> Retriever:
     """Open the index in a folder; if there is none, build it from the passages first."""
     if Path(path).exists():
-        return open_index(path, engine=engine)
+        return open_index(path)
     return engine_class(engine).build(passages, path, progress=progress)
 
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import shutil
 import threading
-from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace as changed
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import Self
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError
 from knowgap.retrieval.index.base import Build, Index
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, scored_hits
@@ -31,13 +29,6 @@ from knowgap.retrieval.postings import write_words
 from knowgap.retrieval.words import Analyzer
 from knowgap.storage.files import acquire_lock, sync
 from knowgap.storage.manifest import seal
-from knowgap.storage.progress import Progress, no_progress
-
-if TYPE_CHECKING:
-    from knowgap.retrieval.colbert.encoder import TokenEncoder
-    from knowgap.retrieval.dense import DenseEncoder
-
-Encoder: TypeAlias = "TokenEncoder | DenseEncoder"
 
 _MOST_SEGMENTS, _MOST_DELETED = 4, 0.2
 _ENCODED_AT_ONCE = 512  # passages; a killed build loses no more
@@ -46,8 +37,6 @@ _ENCODED_AT_ONCE = 512  # passages; a killed build loses no more
 class FolderIndex(Index):
     """An index of passages in a folder. Usable from many threads; changed by one process at a time."""
 
-    has_words: ClassVar[bool] = False
-
     def __init__(self, path: Path, encoder: Any = None) -> None:
         super().__init__(path, encoder)
         self._writing = threading.RLock()
@@ -55,45 +44,12 @@ class FolderIndex(Index):
         self.refresh()
 
     @classmethod
-    def build(
-        cls,
-        passages: Iterable[Passage],
-        path: str | Path,
-        *,
-        encoder: Any = None,
-        stemmer: str | None = "english",
-        overwrite: bool = False,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Write an index and open it, or continue an interrupted call with the same arguments.
-
-        Args:
-            passages: what to index; read once. Title and text are searched together.
-            path: the folder; if it already holds the same index, that is opened.
-            encoder: what encodes passages and queries, as the class says. On a machine with a CUDA GPU it runs there.
-            stemmer: the language of the words, if the class counts words: a Snowball language of PyStemmer, or None.
-            overwrite: replace another index at the path.
-            progress: called now and then.
-
-        Raises:
-            DataError: there are no passages, or two with the same id.
-            CheckpointError: no such encoder, or a damaged one.
-            ValueOutOfBounds: no such stemmer.
-            UsageError: another index is at the path, or the class has no words for a stemmer or no encoder.
-        """
-        if (encoder is not None and not cls.encoders) or (stemmer != "english" and not cls.has_words):
-            raise UsageError(f"an index of the engine {cls.engine} takes no {'stemmer' if cls.encoders else 'encoder'}")
-        if cls.has_words:
-            Analyzer(stemmer)
-        settings = {"stemmer": stemmer} if cls.has_words else {}
-        cls._build(passages, path, settings, _write, encoder=encoder, overwrite=overwrite, progress=progress)
-        return cls.open(path, encoder=encoder)
-
-    @abstractmethod
-    def _score(
-        self, snapshot: Snapshot, encoder: Any, query: str, k: int, admitted: Positions
-    ) -> tuple[Positions, npt.NDArray[np.floating]]:
-        """The positions and scores of at least the `k` best of the admitted passages for a query that is not blank."""
+    def _write(cls, build: Build) -> None:
+        folder, settings = build.folder / FIRST_SEGMENT, build.manifest.settings
+        if "stemmer" in settings:
+            Analyzer(settings["stemmer"])  # there may be no such language
+        build.begin()
+        _write_segment(folder, build.store, settings, _encoded(folder, build))
 
     def refresh(self) -> Self:
         """Read the changes that other processes have made since the index was opened; return the index itself."""
@@ -131,7 +87,8 @@ class FolderIndex(Index):
             snapshot, encoder = self._snapshot, self.encoder
         admitted = snapshot.live if ids is None else snapshot.positions(ids)
         for query in queries:
-            found = self._score(snapshot, encoder, query, k, admitted) if len(admitted) else (admitted, np.zeros(0))
+            vectors = None if encoder is None else encoder.encode_query(query)
+            found = snapshot.score(query, vectors, k, admitted) if len(admitted) else (admitted, np.zeros(0))
             yield scored_hits(snapshot, *found, k)
 
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
@@ -198,14 +155,10 @@ class FolderIndex(Index):
         deletions = gone[gone < end].tolist()
         manifest = changed(old, segments=tuple(segments), deleted=deletions, changes=change, files=files)
         manifest.write(self.path)
-        self._sweep(manifest)
-        self._switch(manifest)
-
-    def _sweep(self, manifest: Manifest) -> None:
-        """Remove the segments that the manifest does not name."""
         for folder in self.path.glob("segment-*"):
-            if folder.name not in {segment.name for segment in manifest.segments}:
+            if folder.name not in {segment.name for segment in segments}:
                 shutil.rmtree(folder)
+        self._switch(manifest)
 
     @contextmanager
     def _writer(self) -> Iterator[Snapshot]:
@@ -215,21 +168,12 @@ class FolderIndex(Index):
             yield self.refresh()._snapshot
 
 
-def _write(build: Build) -> None:
-    """Write the first segment of an index, or the rest of it; see `Index._build`."""
-    folder = build.folder / FIRST_SEGMENT
-    vectors = _encoded(folder, build) if build.encoder is not None else ()
-    _write_segment(folder, build.store, build.manifest.settings, vectors, build.report)
-
-
-def _write_segment(
-    folder: Path, store: PassageStore, settings: dict[str, Any], vectors: Any, report: Progress = no_progress
-) -> None:
+def _write_segment(folder: Path, store: PassageStore, settings: dict[str, Any], vectors: Iterable[Block]) -> None:
     """Write what a segment has beside its passages; `vectors` are as `Vectors.write` takes them."""
+    if "stemmer" in settings:
+        write_words(store, folder / WORDS, settings["stemmer"])
     if "dim" in settings:
         Vectors.write(folder, vectors, settings["dim"])
-    if "stemmer" in settings:
-        write_words(store, folder / WORDS, settings["stemmer"], report)
 
 
 def _encoded(folder: Path, build: Build) -> Iterator[Block]:
@@ -243,7 +187,7 @@ def _encoded(folder: Path, build: Build) -> Iterator[Block]:
         build.report(first, total, "encoding passages")
 
 
-def _encode(encoder: Encoder, passages: Sequence[Passage]) -> Block:
+def _encode(encoder: Any, passages: Sequence[Passage]) -> Block:
     """The vectors of passages. Warns of passages that are longer than the window."""
     texts = [str(passage) for passage in passages]
     if encoder.window is not None:

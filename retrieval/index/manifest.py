@@ -67,7 +67,7 @@ class Manifest:
         engine: a key of `ENGINES`.
         segments: its segments, in order.
         settings: the settings of the build.
-        checkpoint: name and digest of the encoder, if the engine has one; and what the embedded one was fitted to.
+        checkpoint: name and digest of the encoder, if the engine has one.
         deleted: the positions of the passages that were deleted, ascending.
         changes: how many times the index was changed since it was built.
         files: relative path → SHA-256, for every file.
@@ -90,7 +90,7 @@ class Manifest:
     @property
     def digest(self) -> str:
         """A digest of what the index is made of (engine, settings, corpus, checkpoint), wherever it was built."""
-        encoder = self.checkpoint.get("fitted", self.checkpoint.get("digest"))
+        encoder = self.checkpoint.get("digest")
         return json_digest([self.engine, self.settings, self.corpus_digest, encoder, FORMAT_VERSION])
 
     @classmethod

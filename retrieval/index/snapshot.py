@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import PassageStore, Positions
-from knowgap.retrieval.index.vectors import Vectors
+from knowgap.retrieval.index.vectors import Vectors, nearest
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.postings import Postings, WeighedWords
 from knowgap.retrieval.words import Analyzer
 
 WORDS = "bm25"
 """The folder of a segment that has its postings."""
+SHARE = 0.5
+"""How much the words of a query count in a hybrid index, where its vectors count 1."""
 
 
 class OpenSegment(NamedTuple):
@@ -79,14 +82,36 @@ class Snapshot:
         return [segment.vectors for segment in self.segments]
 
     @cached_property
-    def words(self) -> WeighedWords:
-        """The words of all segments."""
+    def _words(self) -> WeighedWords:
         return WeighedWords([segment.postings for segment in self.segments], self.alive)
 
     @cached_property
-    def analyzer(self) -> Analyzer:
-        """What reduces a query to the words that are counted."""
+    def _analyzer(self) -> Analyzer:
         return Analyzer(self.manifest.settings["stemmer"])
+
+    def score(
+        self, query: str, vectors: npt.NDArray[np.float32] | None, k: int, admitted: Positions
+    ) -> tuple[Positions, npt.NDArray[np.floating]]:
+        """Score passages by what the index has: words, vectors or both.
+
+        Args:
+            query: a text that is not blank.
+            vectors: its vectors [vectors, dim]; None in an index without vectors.
+            k: how many hits are asked for, from 1.
+            admitted: the positions to search, ascending.
+
+        Returns:
+            Positions and scores of at least the `k` best.
+        """
+        if vectors is None:
+            scores = self._words.scores(self._analyzer.query(query))[admitted]
+            return admitted[scores > 0], scores[scores > 0]
+        if "stemmer" not in self.manifest.settings:
+            return nearest(self.vectors, vectors, k, admitted)
+        weight = float(np.linalg.norm(vectors, axis=1).sum())  # MaxSim if each token of the query is in the passage
+        shares = self._words.shares(self._analyzer.query(query))
+        positions, scores = nearest(self.vectors, vectors, k, admitted, np.float32(SHARE * weight) * shares)
+        return positions, scores / weight
 
 
 def _open(folder: Path, settings: dict[str, Any]) -> OpenSegment:

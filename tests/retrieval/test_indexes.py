@@ -12,7 +12,7 @@ import pytest
 
 from knowgap.errors import CheckpointError, DataError, UsageError, ValueOutOfBounds
 from knowgap.retrieval import BM25Index, ColBERTIndex, DenseIndex, Hit, HybridIndex, Passage, open_index
-from knowgap.retrieval.indexes import SHARE
+from knowgap.retrieval.index.snapshot import SHARE
 from knowgap.retrieval.passage import fuse
 from knowgap.retrieval.postings import K1, B, Postings, WeighedWords
 from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus

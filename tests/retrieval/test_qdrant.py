@@ -18,8 +18,7 @@ def build(tmp_path, checkpoint, monkeypatch):
     monkeypatch.setenv("QDRANT_URL", str(tmp_path / "points"))
 
     def build(passages, folder="index", **options):
-        options = {"url": str(tmp_path / "points"), "encoder": checkpoint} | options
-        return QdrantIndex.build(passages, tmp_path / folder, **options)
+        return QdrantIndex.build(passages, tmp_path / folder, **{"encoder": checkpoint} | options)
 
     return build
 
@@ -28,11 +27,14 @@ class TestQdrantIndex(RetrieverConformance):
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def with_checkpoint(cls, checkpoint):
-        cls.checkpoint = checkpoint
+        with pytest.MonkeyPatch.context() as cls.patch:
+            cls.checkpoint = checkpoint
+            yield
 
     @classmethod
     def make(cls, passages, folder):
-        return QdrantIndex.build(passages, folder, url=f"{folder}-points", encoder=cls.checkpoint)
+        cls.patch.setenv("QDRANT_URL", f"{folder}-points")
+        return QdrantIndex.build(passages, folder, encoder=cls.checkpoint)
 
     test_only_passages_with_these_ids = FilterConformance.test_ids_equal_post_filtering
     test_filters_that_admit_nothing = FilterConformance.test_filters_that_admit_nothing
@@ -63,7 +65,7 @@ def test_changes_are_found_after_opening_again(build, tmp_path):
 
 @pytest.mark.parametrize(
     ("seed", "options", "steps"),
-    [(1, {}, [64, 128]), (2, {}, [0, 64, 128]), (1, {"shard_number": 2}, [0, 64, 128])],
+    [(1, {}, [64, 128]), (2, {"overwrite": True}, [0, 64, 128]), (1, {"collection": "other"}, [0, 64, 128])],
 )
 def test_an_interrupted_build_continues_unless_checkpoint_or_settings_have_changed(
     build, tmp_path, seed, options, steps
@@ -78,7 +80,7 @@ def test_an_interrupted_build_continues_unless_checkpoint_or_settings_have_chang
         build(corpus(150), encoder=checkpoint, progress=stop)
     write_colbert(tmp_path / "tiny", texts, seed=seed)
     seen = []
-    options = {"progress": lambda done, total, what: seen.append(done), "overwrite": steps[0] == 0} | options
+    options |= {"progress": lambda done, total, what: seen.append(done)}
     with closing(build(corpus(150), encoder=checkpoint, **options)) as built:
         assert seen == steps
         assert len(built) == 150
@@ -102,21 +104,24 @@ def test_a_collection_that_is_there_is_not_replaced_unasked(build, tmp_path):
 
 def test_layout_and_storage_of_a_collection(tmp_path, monkeypatch):
     asked = {}
-    points = Points(str(tmp_path / "points"), "docs")
+    monkeypatch.setenv("QDRANT_URL", str(tmp_path / "points"))
+    points = Points("docs")
     monkeypatch.setattr(points, "ask", lambda method, **options: asked.update(options))
-    points.create(32, {"shard_number": 6}, overwrite=False)
+    points.create(32, overwrite=False)
     tokens = asked["vectors_config"]["tokens"]
-    assert (asked["shard_number"], asked["on_disk_payload"], tokens.on_disk) == (6, True, True)
+    assert (asked["on_disk_payload"], tokens.on_disk) == (True, True)
     assert (tokens.size, tokens.datatype, tokens.hnsw_config.m) == (32, "float16", 0)
 
 
-def test_only_a_server_that_the_user_named_is_asked(build, tmp_path, monkeypatch):
+def test_an_index_whose_server_has_moved(build, tmp_path, monkeypatch):
     build(corpus(5)).close()
-    for elsewhere in ("", "https://qdrant.example:6333", f"{tmp_path}/other"):
-        monkeypatch.setenv("QDRANT_URL", elsewhere)
-        with pytest.raises(UsageError, match="QDRANT_URL"):
-            open_index(tmp_path / "index")
-    QdrantIndex.open(tmp_path / "index", url=str(tmp_path / "points")).close()
+    monkeypatch.setenv("QDRANT_URL", "")
+    with pytest.raises(UsageError, match="QDRANT_URL"):
+        open_index(tmp_path / "index")
+    (tmp_path / "points").rename(tmp_path / "moved")
+    monkeypatch.setenv("QDRANT_URL", str(tmp_path / "moved"))
+    with closing(open_index(tmp_path / "index")) as index:
+        assert len(index) == 5
 
 
 @pytest.mark.parametrize(
@@ -129,8 +134,9 @@ def test_only_a_server_that_the_user_named_is_asked(build, tmp_path, monkeypatch
 )
 def test_refuses_a_build(build, tmp_path, monkeypatch, url, key, error):
     monkeypatch.setenv("QDRANT_API_KEY", key)
+    monkeypatch.setenv("QDRANT_URL", url)
     with pytest.raises(error):
-        build(corpus(), url=url)
+        build(corpus())
     assert [path.name for path in tmp_path.iterdir()] == []
 
 

@@ -73,7 +73,7 @@ WRITES = [
     (folder_index.Vectors, "write"),
     (folder_index, "seal"),
     (folder_index.Manifest, "write"),
-    (folder_index.FolderIndex, "_sweep"),
+    (folder_index.FolderIndex, "_switch"),
     (folder_index.shutil, "rmtree"),
 ]
 
