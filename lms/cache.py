@@ -51,11 +51,6 @@ class Store:
         with self._lock, self._database as database:
             database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", row)
 
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._database.close()
-
 
 class _EndpointCache(Cache):
     """DSPy's cache, separate for each endpoint: two servers may serve different models under one name.
@@ -90,9 +85,6 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
     """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
     module: Any = dspy
-    before = getattr(vars(dspy).get("cache"), "disk_cache", None)  # DSPy makes its own cache when `dspy.cache` is read
-    if isinstance(before, Store):
-        before.close()
     try:
         module.cache = _EndpointCache(None if cache_dir is None else str(Path(cache_dir).expanduser()))
     except (sqlite3.Error, OSError) as error:

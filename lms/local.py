@@ -16,9 +16,6 @@ from knowgap.lms.transcripts import CHAT_TEMPLATE, END
 from knowgap.retrieval.hub import bfloat16_on, loading_model
 from knowgap.retrieval.passage import NeverCopied
 
-Turn = Mapping[str, str]
-"""A message of a conversation: its `role` and its `content`."""
-
 
 class HFEngine(NeverCopied, InProcessEngine):
     """Generates with a causal or a sequence-to-sequence model, which is loaded at the first request and kept.
@@ -32,17 +29,13 @@ class HFEngine(NeverCopied, InProcessEngine):
         path_or_id: a model folder, or a name on the hub.
         device: `cpu`, `cuda`, `cuda:1`, …; by default a GPU if there is one.
         max_new_tokens: the largest number of tokens to generate, unless the request sets `max_tokens`.
-        dtype: `float32`, `bfloat16` or `float16`; `auto` is the checkpoint's own on a GPU. On a CPU it is bfloat16 if
-            the checkpoint is and the processor computes in it, else float32.
     """
 
     supported_params = frozenset({"temperature", "top_p", "max_tokens", "logprobs", "seed", "stop"})
 
-    def __init__(self, path_or_id: str, device: str | None = None, max_new_tokens: int = 512, dtype: str = "auto"):
-        self.path_or_id, self.max_new_tokens = path_or_id, max_new_tokens
-        self.settings = {
-            "path_or_id": path_or_id, "device": device, "max_new_tokens": max_new_tokens, "dtype": dtype,
-        }  # fmt: skip
+    def __init__(self, path_or_id: str, device: str | None = None, max_new_tokens: int = 512):
+        self.max_new_tokens = max_new_tokens
+        self.settings = {"path_or_id": path_or_id, "device": device, "max_new_tokens": max_new_tokens}
         self._lock = threading.RLock()
         self._local: LocalModel | None = None
 
@@ -50,7 +43,7 @@ class HFEngine(NeverCopied, InProcessEngine):
         """The model, which is loaded at the first call."""
         with self._lock:
             if self._local is None:
-                self._local = LocalModel(self.path_or_id, self.settings["device"], self.settings["dtype"])
+                self._local = LocalModel(self.settings["path_or_id"], self.settings["device"])
             return self._local
 
     def complete(self, request: Request) -> Response:
@@ -61,7 +54,7 @@ class HFEngine(NeverCopied, InProcessEngine):
             ContextWindowExceededError: the prompt is longer than the model's context window.
         """
         system, config = system_text(request), request.config
-        turns: list[Turn] = [{"role": "system", "content": system}] if system else []
+        turns: list[Mapping[str, str]] = [{"role": "system", "content": system}] if system else []
         turns += [{"role": message.role, "content": message.text or ""} for message in request.messages]
         with self._lock:
             local = self.load()
@@ -80,9 +73,7 @@ class HFEngine(NeverCopied, InProcessEngine):
             message=Message.assistant(text if stopped is None else text.partition(stopped)[0]),
             finish_reason="stop" if ended or stopped is not None else "length",
             usage=Usage(input_tokens=len(ids), output_tokens=len(tokens)),
-            logprobs=None
-            if config.logprobs is None
-            else tuple(TokenLogprob(decode([token]), value, token_id=token) for token, value in scored),
+            logprobs=tuple(TokenLogprob(decode([token]), p, token_id=token) for token, p in scored) or None,
         )
 
 
@@ -98,14 +89,15 @@ class LocalModel:
     Args:
         path_or_id: a model folder, or a name on the hub.
         device: as for `HFEngine`.
-        dtype: as for `HFEngine`; `stored` is the checkpoint's own on any device.
+        dtype: as Transformers takes it, `auto` for the checkpoint's own. None is that on a GPU; on a CPU it is bfloat16
+            if the checkpoint is and the processor computes in it, else float32.
 
     Raises:
         LanguageModelError: the folder holds no model, a damaged one, or one without the weights for generation; or the
             device does not exist.
     """
 
-    def __init__(self, path_or_id: str, device: str | None = None, dtype: str = "auto"):
+    def __init__(self, path_or_id: str, device: str | None = None, dtype: str | None = None):
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -114,12 +106,10 @@ class LocalModel:
                 place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
                 config = AutoConfig.from_pretrained(name, **arguments)
                 kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-                wanted = "auto" if dtype == "stored" else dtype
-                if dtype == "auto" and place.type == "cpu":
-                    half = getattr(config, "dtype", None) == torch.bfloat16 and bfloat16_on("cpu")
-                    wanted = "bfloat16" if half else "float32"
+                half = getattr(config, "dtype", None) == torch.bfloat16 and bfloat16_on("cpu")
+                dtype = dtype or ("auto" if half or place.type != "cpu" else "float32")
                 self.tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
-                model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments)
+                model, report = kind.from_pretrained(name, dtype=dtype, output_loading_info=True, **arguments)
                 self.model: Any = model.to(place).eval()
         except CheckpointError as error:
             raise LanguageModelError(f"the local model {error}") from error
@@ -139,7 +129,7 @@ class LocalModel:
         """Whether an encoder reads the prompt and a decoder writes the reply (T5, BART)."""
         return bool(self.model.config.is_encoder_decoder)
 
-    def chat_ids(self, turns: Sequence[Turn]) -> list[int]:
+    def chat_ids(self, turns: Sequence[Mapping[str, str]]) -> list[int]:
         """The tokens of a conversation, up to where the reply begins.
 
         A chat template that refuses the system role gets the system prompt at the beginning of the first user turn.

@@ -232,17 +232,14 @@ _TOO_LONG = re.compile(
     re.I,
 )
 
-_answered: set[tuple[str, Any]] = set()
-"""Models, with their addresses, that have answered: only for others does a refused connection mean an absent server."""
 
-
-def ask_patiently(lm: dspy.BaseLM, request: Callable[..., T]) -> T:
+def ask_patiently(lm: dspy.BaseLM, request: Callable[..., T], *, at_first: bool = False) -> T:
     """Make a request to a language model; repeat it after a transient fault, up to `lm.num_retries` times.
 
     Transient faults are a lost connection, a timeout, a status 429 or 5xx, and a garbled answer. The pauses between two
-    attempts are 1, 2, 4, … seconds, or what the endpoint asks for, at most a minute. There is no second attempt if a
-    server that has never answered refuses connections. `request` makes one attempt, with a copy of the model that does
-    not repeat anything itself, given as `lm`.
+    attempts are 1, 2, 4, … seconds, or what the endpoint asks for, at most a minute. `request` makes one attempt, with
+    a copy of the model that does not repeat anything itself, given as `lm`. `at_first`, a server that refuses
+    connections is taken for absent, and not waited for.
 
     Raises:
         ContextWindowExceededError: the prompt is too long, even if DSPy does not recognise the server's message.
@@ -250,18 +247,14 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[..., T]) -> T:
         LMError: the last attempt failed, or the fault is not transient.
         CallsCancelled: the question is cancelled.
     """
-    key, once = (lm.model, lm.kwargs.get("api_base")), copy_of(lm, num_retries=0)
-    attempt = 0
+    once, attempt = copy_of(lm, num_retries=0), 0
     while True:
         check_cancelled()
         try:
-            reply = request(lm=once)
-            _answered.add(key)
-            return reply
+            return request(lm=once)
         except LMError as error:
-            absent = key not in _answered and _refuses_connections(error)
             passes = is_retryable_lm_error(error) or is_garbled(error)
-            if absent or not passes or attempt >= lm.num_retries:
+            if not passes or attempt >= lm.num_retries or (at_first and _refuses_connections(error)):
                 refused = isinstance(error, (LMInvalidRequestError, LMServerError))
                 if refused and not isinstance(error, ContextWindowExceededError) and _TOO_LONG.search(str(error)):
                     raise ContextWindowExceededError(model=lm.model, message=str(error)) from error

@@ -47,7 +47,7 @@ _SHORTEST_KEY = 8  # characters
 _OPTIONS: dict[str, Any] = {
     **dict.fromkeys(("temperature", "top_p", "frequency_penalty", "presence_penalty", "timeout"), float),
     **dict.fromkeys(("max_tokens", "max_new_tokens", "num_retries", "seed"), int),
-    **dict.fromkeys(("reasoning_effort", "model_type", "device", "dtype"), str),
+    **dict.fromkeys(("reasoning_effort", "model_type", "device"), str),
     "extra_body": Json[dict[str, Any]],
 }
 
@@ -62,7 +62,7 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         api_key: its key; most local servers accept any.
         **kwargs: for `dspy.LM`: `temperature`, `max_tokens`, `cache`, `num_retries` (3 unless set), `timeout` in
             seconds (120 unless set); for `hf/…` those of `HFEngine` instead of the last two: `device`,
-            `max_new_tokens`, `dtype`.
+            `max_new_tokens`.
 
     Raises:
         UsageError: the name has no known form, the model folder does not exist, or the model takes no such option.
@@ -100,7 +100,7 @@ def _in_this_process(name: str, model: str, options: dict[str, Any]) -> dspy.LM:
         looks_like_path = model.startswith((".", "/", "~")) or model.count("/") != 1
         if looks_like_path and not (Path(model).expanduser() / "config.json").is_file():
             raise UsageError(f"no Transformers model at {model!r} (from {name!r}): the folder must hold a config.json")
-        own = {option: options.pop(option) for option in ("device", "max_new_tokens", "dtype") if option in options}
+        own = {option: options.pop(option) for option in ("device", "max_new_tokens") if option in options}
         known, engine = HFEngine.supported_params, HFEngine(model, **own)
         # The request states this option as well, since DSPy's cache does not know the engine's settings.
         options = {"max_tokens": engine.max_new_tokens, **options}
@@ -162,8 +162,7 @@ def parse_options(written: Mapping[str, str]) -> dict[str, Any]:
         try:
             options[name] = TypeAdapter(_OPTIONS[name]).validate_python(text)
         except ValidationError as error:
-            reason = error.errors()[0]["msg"].replace("Input should be", "it should be")
-            raise UsageError(f"{name}={text}: {reason}") from None
+            raise UsageError(f"{name}={text}: {error.errors()[0]['msg']}") from None
     return options
 
 
@@ -179,7 +178,7 @@ def check_reachable(lm: dspy.BaseLM) -> None:
     if not isinstance(getattr(lm, "engine", "auto"), str):
         return
     try:
-        ask_patiently(lm, lambda lm: lm("Answer with one word: ready", cache=False))
+        ask_patiently(lm, lambda lm: lm("Answer with one word: ready", cache=False), at_first=True)
     except LMError as error:
         raise as_language_model_error(error, lm) from error
 

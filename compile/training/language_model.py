@@ -64,7 +64,7 @@ def train_language_model(
         from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments
 
         nonlocal dtype
-        local = LocalModel(base, "cpu", "stored")
+        local = LocalModel(base, "cpu", "auto")
         dtype = local.model.dtype
         lora = prepare(local)
         every = [encode(local, conversation) for conversation in conversations]
