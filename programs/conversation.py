@@ -15,7 +15,7 @@ from knowgap.programs.prediction import NOT_SUPPORTED, CitedPrediction
 from knowgap.programs.replies.text import known_text
 from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.programs.trace.trace import Trace
-from knowgap.retrieval.words import WORD
+from knowgap.retrieval.grounding import grounded
 from knowgap.signatures import CompleteFollowUp
 from knowgap.signatures.types import SubAnswer
 
@@ -63,7 +63,7 @@ class FollowUp(Program):
     """Completes a follow-up question from the conversation before it; the `answer` is the self-contained question.
 
     It takes one call of the language model. The question is left unchanged if the reply cannot be read, is not a
-    question, copies the conversation, or contains a name that the conversation does not.
+    question, copies the conversation, or contains a name that the conversation does not, as far as capitals tell names.
 
     Args:
         said: earlier questions and their answers, the oldest first.
@@ -85,17 +85,7 @@ class FollowUp(Program):
         conversation = "\n".join(f"{turn.question}\n{answer}" for turn, answer in turns)
         output = self.ask(self.rewriter, conversation=conversation, follow_up=question)
         complete = known_text(output, "complete_question").strip()
-        return dspy.Prediction(answer=complete if self._fits(complete, question) else question, passages=[])
-
-    def _fits(self, complete: str, question: str) -> bool:
-        """Whether a text is a question, copies nothing from the conversation, and names nothing that it does not.
-
-        Without capital letters, names look like other words, so all have to be heard, but for their endings.
-        """
-        said = [text for turn in self.said for text in (turn.question, turn.answer)]
-        heard = {word.casefold() for word in WORD.findall(" ".join([*said, question]))}
-        words = WORD.findall(complete[:1].lower() + complete[1:])
-        names = [word for word in words if not word[0].islower() and word.casefold() not in heard]
-        new = [name for name in names if name[0].isupper() or name[0].isdigit() or not name.startswith(tuple(heard))]
+        copied = complete in conversation.split("\n")
         asks = complete.endswith(_MARKS) or not question.rstrip().endswith(_MARKS)
-        return bool(complete) and asks and complete not in said and not new
+        fits = asks and not copied and not grounded(complete, [conversation, question]).absent
+        return dspy.Prediction(answer=complete if complete and fits else question, passages=[])

@@ -75,18 +75,8 @@ def test_a_turn_is_a_line_for_the_question_and_one_for_the_answer():
     assert engine.calls[0][1]["conversation"].splitlines() == expected
 
 
-@pytest.mark.parametrize(
-    ("said", "question", "complete", "invented"),
-    [
-        (("奥尔桥是谁设计的？", "艾达·文"), "她在哪里出生？", "艾达·文在哪里出生？", "简·奥斯汀在哪里出生？"),
-        (("橋は誰が設計？", "エイダ"), "彼女はどこで生まれた？", "エイダはどこで生まれた？", "ジェンはどこで？"),
-        (("من صمم جسر أورل؟", "آدا فين"), "أين ولدت؟", "أين ولدت آدا فين؟", "أين ولدت جين أوستن؟"),
-        (("다리는 누가 설계했나?", "에이다 벤"), "어디서 태어났나?", "에이다 벤은 어디서 태어났나?", "제인은 어디서?"),
-        (("सेतु किसने बनाया?", "एडा वेन"), "वह कहाँ पैदा हुई?", "एडा वेन कहाँ पैदा हुई?", "जेन ऑस्टेन कहाँ पैदा हुई?"),
-    ],
-)  # fmt: skip
-def test_a_question_in_a_script_without_capital_letters_is_completed(said, question, complete, invented):
-    for written, answer in ((complete, complete), (invented, question)):
-        lm, _ = scripted_lm(lambda *_, written=written: {"complete_question": written})
-        with dspy.context(lm=lm):
-            assert FollowUp([SubAnswer(question=said[0], answer=said[1])])(question=question).answer == answer
+def test_a_question_in_a_script_without_capital_letters_is_completed():
+    lm, _ = scripted_lm(lambda *_: {"complete_question": "艾达·文在哪里出生？"})
+    with dspy.context(lm=lm):
+        said = [SubAnswer(question="奥尔桥是谁设计的？", answer="艾达·文")]
+        assert FollowUp(said)(question="她在哪里出生？").answer == "艾达·文在哪里出生？"
