@@ -16,21 +16,18 @@ from dspy.utils.exceptions import LMError
 from knowgap.errors import IndexMissing
 from knowgap.lms.providers import EXTRACTIVE, as_language_model_error, unreadable_replies
 from knowgap.programs.conversation import FollowUp, greet
-from knowgap.programs.passages import LMEntailment
-from knowgap.programs.prediction import CitedAnswer, cite_answer
+from knowgap.programs.prediction import CitedAnswer
 from knowgap.programs.trace.steps import Reasoned, Step
 from knowgap.programs.trace.trace import Cost, Trace, rounds_of
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.searching import only_passages, passages_of
 from knowgap.service.requests import Gone, Problem, patiently
-from knowgap.service.searching import how_far
 from knowgap.signatures.types import SubAnswer
 from knowgap.signatures.values import is_unknown
 
 MAX_QUESTION = 32_768
 """The most characters of a question, and of the questions before it and their answers together."""
 MAX_SAID = 20  # the most earlier questions and answers
-_READY = Passage("ready", "Ready", "It is ready.")
 
 
 class Answering:
@@ -47,17 +44,14 @@ class Answering:
         self._warm = threading.Event()
 
     def warm_up(self) -> None:
-        """Load what the first question would wait for: the index, its encoder, the reranker, the entailment model."""
+        """Load what the first question would wait for: the index, its encoder, the reranker."""
         try:
             parts = self._program.parts()
             if (retriever := parts.get("retriever")) is not None:
                 with contextlib.suppress(IndexMissing):  # the folder is still being read
                     retriever.search(["ready"], 1)
-                model = parts.get("entailment")
-                model = None if isinstance(model, LMEntailment) else model
-                cite_answer("Is it ready?", "yes", [_READY], entailment=model)
             if (reranker := parts.get("reranker")) is not None:
-                reranker.score([("ready", _READY.text)])
+                reranker.score([("ready", "It is ready.")])
         finally:
             self._warm.set()
 
@@ -173,7 +167,7 @@ class Answering:
         answer = {"question": question, **cited.to_dict(prediction)}
         if completed is not None:
             answer["understood_as"], cost = completed.answer, completed.trace.cost + cost
-        answer |= {"cost": cost.model_dump(mode="json"), **how_far(self._program.retriever)}
+        answer["cost"] = cost.model_dump(mode="json")
         if story:
             answer["story"] = [asdict(told) for told in rounds_of(prediction.trace)]
             answer["answered"] = prediction.supported is not False and not is_unknown(prediction.answer)

@@ -3,21 +3,18 @@
 docs/service.md says which messages and settings are read, which are refused, and which have no effect.
 
 A streamed reply sends the steps as `reasoning_content`, then the answer. The answer has the numbers of its sources in
-the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page, and the sentence in `content`.
-An answer that the documents do not support has neither; the nearest passages are named after it.
+the text, `[1]`. An answer that the documents do not support has none; the nearest passages are named after it.
 In addition to OpenAI's fields, a reply has `knowgap`: supported, missing, guess, nearest, passages, sources, citations,
 cost, and `understood_as` for a completed question.
 """
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from typing import Any, Literal
-from urllib.parse import quote
 
 import orjson
 from pydantic import BaseModel, Field, model_validator
@@ -30,6 +27,7 @@ from knowgap.signatures.types import SubAnswer
 
 _TASK = "### Task:"
 """Begins the prompts with which Open WebUI asks for a title, tags or further questions."""
+_NAMED = ("title", "file", "position")
 _BESIDE = ("understood_as", "supported", "missing", "guess", "nearest", "passages", "sources", "citations", "cost")
 
 
@@ -108,7 +106,7 @@ class Reply:
 
     def whole(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """The reply with an answer."""
-        message = {"role": "assistant", **self._message(answer), "refusal": None}
+        message = {"role": "assistant", "content": _text(answer), "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         head = {**self._head, "object": "chat.completion"}
         return {**head, "choices": [choice], "usage": _usage(answer), "knowgap": _beside(answer)}
@@ -119,7 +117,7 @@ class Reply:
             return _event(content)
         if name == "step":
             return self._chunk({"content": None, "reasoning_content": "\n  ".join(content["text"]) + "\n"})
-        events = [self._chunk(self._message(content)), self._chunk({}, "stop", knowgap=_beside(content))]
+        events = [self._chunk({"content": _text(content)}), self._chunk({}, "stop", knowgap=_beside(content))]
         if (self._asked.stream_options or {}).get("include_usage"):
             head = {**self._head, "object": "chat.completion.chunk"}
             events.append(_event({**head, "choices": [], "usage": _usage(content)}))
@@ -130,33 +128,15 @@ class Reply:
         self._delta = {}
         return _event({**self._head, "object": "chat.completion.chunk", "choices": [choice], **more})
 
-    def _message(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer with an annotation of OpenAI's form for each number of a source."""
-        text = answer["cited_answer"]
-        if nearest := answer["nearest"]:
-            text += "\n\nNearest passages: " + "; ".join(", ".join([each["title"], *_place(each)]) for each in nearest)
-        sources = {str(source["number"]): source for source in answer["sources"]}
-        annotations = []
-        for number in re.finditer(r"\[(\d+)\]", text):
-            if (source := sources.get(number[1])) is not None:
-                place = ", ".join(_place(source))
-                cited = {
-                    "start_index": number.start(),
-                    "end_index": number.end(),
-                    "title": f"{source['title']} ({place})" if place else source["title"],
-                    "url": f"urn:knowgap:passage:{quote(source['passage_id'], safe='')}",
-                    **({"content": source["sentence"]} if "sentence" in source else {}),
-                }
-                annotations.append({"type": "url_citation", "url_citation": cited})
-        return {"content": text, "annotations": annotations}
+
+def _text(answer: Mapping[str, Any]) -> str:
+    """The answer, with the nearest passages if it is not supported."""
+    nearest = (", ".join(each[name] for name in _NAMED if name in each) for each in answer["nearest"])
+    return answer["cited_answer"] + ("\n\nNearest passages: " + "; ".join(nearest) if answer["nearest"] else "")
 
 
 def _beside(answer: Mapping[str, Any]) -> dict[str, Any]:
     return {name: answer[name] for name in _BESIDE if name in answer}
-
-
-def _place(source: Mapping[str, Any]) -> list[str]:
-    return [source[name] for name in ("file", "position") if name in source]
 
 
 def _usage(answer: Mapping[str, Any]) -> dict[str, int]:

@@ -22,7 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import Self
 
-from knowgap.errors import IndexMissing, KnowgapError, LanguageModelError, LanguageModelUnreachable, UsageError
+from knowgap.errors import IndexMissing, KnowgapError, LanguageModelUnreachable, UsageError
 
 _LOG = logging.getLogger(__name__)
 _MAX_BODY = 4 << 20  # bytes
@@ -63,23 +63,16 @@ class Problem(Exception):
         The cause of a failure is written to the log only, since it may contain addresses, keys and options of the
         server's operator; the client gets the id of the log message.
         """
-        if isinstance(error, cls) and (error.status not in (500, 502, 504) or error.id):
+        if isinstance(error, cls):
             return error
         if isinstance(error, UsageError):
             return cls(400, str(error))
         if isinstance(error, IndexMissing):  # the folder is still being read
             return cls(503, str(error))
-        status, told = 500, "the request failed"
-        if isinstance(error, cls):
-            status, told = error.status, error.message
-        elif isinstance(error, LanguageModelUnreachable):
-            status, told = 502, "the language model does not answer"
-        elif isinstance(error, LanguageModelError):
-            told = "the language model cannot be used"
-        name = secrets.token_hex(4)
-        cause = None if isinstance(error, (KnowgapError, cls)) else error
-        _LOG.error("request %s failed: %s", name, error, exc_info=cause)
-        return cls(status, f"{told}; the server's log states the cause under {name}", name)
+        is_absent, name = isinstance(error, LanguageModelUnreachable), secrets.token_hex(4)
+        told = "the language model does not answer" if is_absent else "the request failed"
+        _LOG.error("request %s failed: %s", name, error, exc_info=None if isinstance(error, KnowgapError) else error)
+        return cls(502 if is_absent else 500, f"{told}; the server's log states the cause under {name}", name)
 
     def record(self) -> dict[str, Any]:
         """Return the body of the response."""
@@ -225,9 +218,8 @@ class Guard:
 
     def _refusal(self, path: str, headers: Headers) -> Problem | None:
         if self._key is None:
-            named = re.fullmatch(r"\[([^\[\]]+)\](?::\d*)?|([^:\[\]]+)(?::\d*)?", headers.get("host", ""))
-            host = (named[1] or named[2]) if named else headers.get("host", "")
-            if not is_loopback(host):
+            host = headers.get("host", "")
+            if not is_loopback(re.sub(r":\d*$", "", host).strip("[]")):
                 return Problem(403, f"this server answers only to names of this machine (localhost), not to {host!r}")
         elif path not in _FREE_PATHS and not self._has_key(headers):
             return Problem(401, "send the key of this server: Authorization: Bearer KEY")

@@ -53,11 +53,11 @@ class SearchRequest(BaseModel):
 
 def describe(retriever: Any) -> dict[str, Any]:
     """The engine and the digests of an index, and how far its documents are read."""
-    manifest = getattr(retriever, "manifest", None)
+    manifest, read = getattr(retriever, "manifest", None), getattr(retriever, "being_read", None)
     return {
         "engine": getattr(manifest, "engine", type(retriever).__name__),
         **{name: getattr(retriever, name, getattr(manifest, name, None)) for name in ("digest", "corpus_digest")},
-        **how_far(retriever),
+        **({"being_read": dict(zip(("searchable", "documents"), read, strict=True))} if read else {}),
     }
 
 
@@ -81,12 +81,6 @@ def find(
         found = search_all(retriever, queries, k)
     places = places_of(retriever, {hit.passage.id for hits in found for hit in hits})
     return [[(hit, places.get(hit.passage.id)) for hit in hits] for hits in found]
-
-
-def how_far(retriever: object) -> dict[str, Any]:
-    """How many documents of a served folder can be searched, and how many there are; empty if all can be searched."""
-    documents = getattr(retriever, "being_read", None)
-    return {} if documents is None else {"being_read": {"searchable": documents[0], "documents": documents[1]}}
 
 
 def list_documents(index: Any) -> dict[str, Any]:

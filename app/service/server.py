@@ -5,8 +5,8 @@ docs/service.md lists the addresses; `openai_protocol` and `searching` describe 
 Errors are `{"error": {"message", "type", "param", "code"}}`: 400 for a request that is not as described there, 401
 without the key, 403 for the name of another host, 404 for another address or model, 413 if the body is too large, 415
 if it is not JSON, 429 if as many questions are being answered as may be, 500 if answering fails, 502 if the language
-model does not answer, and 504 if there is no answer before the deadline. The last three also have an `id`, under which
-the log has the cause. The status is 503 if too many connections are open, or no document can be searched yet. If a
+model does not answer, and 504 if there is no answer before the deadline. 500 and 502 also have an `id`, under which the
+log has the cause. The status is 503 if too many connections are open, or no document can be searched yet. If a
 client disconnects, the work on its question ends: no call to the language model or the index begins after that.
 """
 

@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager
 from dataclasses import astuple, replace
 from typing import Any
 
+from knowgap.errors import shorten
 from knowgap.retrieval.documents.markdown import find_blocks, read_markdown
 from knowgap.retrieval.documents.office import read_slides, read_word
 from knowgap.retrieval.documents.pdf import read_pdf
@@ -52,23 +53,19 @@ def convert(kind: str, content: bytes) -> Text:
     """Convert the content of a file to text; the kinds are those of `_CONVERTERS`.
 
     Raises:
-        Unreadable: the file is damaged, encrypted or not of its kind.
+        Unreadable: the file is damaged, encrypted or not of its kind, or needs more memory than there is.
         NotNow: a package for this kind is not installed.
-        MemoryError: it needs more memory than there is.
     """
     if content.startswith(_LAYERED):
         raise Unreadable("is encrypted, or in a format older than 2007")
     try:
         return _CONVERTERS[kind](content)
-    except (Unreadable, MemoryError):
+    except Unreadable:
         raise
-    except RecursionError as error:
-        raise Unreadable("is nested too deeply") from error
     except ImportError as error:
         raise NotNow(f"is a {kind} file, which needs `pip install 'knowgap[documents]'` ({error})") from error
     except Exception as error:  # libraries raise errors of any type for a damaged file
-        reason = " ".join(str(error).split())[:200]
-        raise Unreadable(f"is damaged ({type(error).__name__}{': ' if reason else ''}{reason})") from error
+        raise Unreadable(f"cannot be read ({shorten(f'{type(error).__name__}: {error}', 200)})") from error
 
 
 def decode(content: bytes) -> tuple[str, list[str]]:
@@ -79,8 +76,6 @@ def decode(content: bytes) -> tuple[str, list[str]]:
     Raises:
         Unreadable: it is not text.
     """
-    if content.startswith(b"%PDF-"):
-        raise Unreadable("holds a PDF file, but its name does not end in .pdf")
     notes = list[str]()
     try:
         text = content.decode("utf-8-sig")
@@ -163,8 +158,6 @@ def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[st
             raise Unreadable("has no text")
     except Unreadable as problem:
         return {"problem": str(problem), "again": isinstance(problem, NotNow)}
-    except MemoryError:
-        return {"problem": f"needs more than {_MEMORY >> 30} GiB of memory", "again": False}
     placed = [((passage.id, passage.title, passage.text), astuple(source)) for passage, source in pieces]
     return {"placed": placed, "note": text.note}
 

@@ -48,15 +48,12 @@ def read_pdf(content: bytes) -> Text:
     lines with leaders, of a table of contents, are left out. The title is that of the file's properties.
 
     Raises:
-        Unreadable: the file is encrypted or damaged, or has no text.
+        Unreadable: it has no text.
+        PdfiumError: the file is encrypted or damaged.
     """
     import pypdfium2
 
-    try:
-        document = pypdfium2.PdfDocument(content)
-    except pypdfium2.PdfiumError as error:
-        reason = "is encrypted" if "assword" in str(error) else "is damaged, or not a PDF file"
-        raise Unreadable(reason) from error
+    document = pypdfium2.PdfDocument(content)
     pages, table = list[list[_Line]](), None
     for number, page in enumerate(document, start=1):
         lines, table = _lines_of(page, number, table)

@@ -118,12 +118,9 @@ def _read_bytes(path: Path) -> bytes:
         size = path.stat().st_size
         if size > _LARGEST_FILE:
             raise Unreadable(f"has {size / 2**20:,.0f} MiB, and at most {_LARGEST_FILE >> 20} are read")
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise Unreadable(f"cannot be read ({error.strerror or error})") from error
-    if not content:
-        raise Unreadable("is empty")
-    return content
 
 
 class ReadFile(NamedTuple):

@@ -37,9 +37,7 @@ function showTurn(turn, place) {
   box.append(columns);
   if (turn.answer) {
     const sources = sourcesOf(turn.answer), cost = turn.answer.cost;
-    const read = turn.answer.being_read;
     columns.append(...[make("div", {}, answerText(turn.answer, sources, key),
-      read ? make("p", { class: "note", text: readSo(read) + " had been read when this was answered." }) : null,
       make("div", { class: "tools" }, againButton(turn, "Ask again"),
         make("span", { text: cost.seconds.toFixed(1) + " s · " + count(cost.lm_calls, "model call", "model calls") }))),
       sourceList(turn.answer, sources, key), storyBox(turn.answer.story)].filter(Boolean));

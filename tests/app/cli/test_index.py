@@ -87,7 +87,7 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     index = ("index", "--corpus", "docs", "--index", "idx")
     printed, remarks = knowgap(*index)
     assert "passages indexed in idx (bm25)" in printed
-    assert "broken.pdf: is damaged, or not a PDF file; left out" in remarks
+    assert "broken.pdf: cannot be read" in remarks
     assert "left out: 1 of the unknown kind .png" in remarks
 
     answered = knowgap.json("search", "Who designed the bridge?", "--index", "idx", "-k", "1")

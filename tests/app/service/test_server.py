@@ -106,8 +106,6 @@ def test_openai_s_client(server):
         settings = {"temperature": 0.2, "response_format": {"type": "text"}, "user": "me", "presence_penalty": 1}
         reply = client.chat.completions.create(model=model.id, messages=messages, **settings)
         assert reply.choices[0].message.content == "the Isk [1]"
-        [cited] = [each.url_citation for each in reply.choices[0].message.annotations]
-        assert (cited.start_index, cited.end_index, cited.title) == (8, 11, "Isk")
         assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
 
         options = {"stream": True, "stream_options": {"include_usage": True}}

@@ -215,7 +215,7 @@ def test_a_folder_without_documents_is_refused_and_changes_nothing(docs: Path, t
         follow(docs, tmp_path / "ix")
     assert len(open_index(tmp_path / "ix")) == 4
     (docs / "empty.txt").write_bytes(b"")
-    with pytest.raises(DataError, match=r"holds no documents that can be read \(empty\.txt: is empty\)"):
+    with pytest.raises(DataError, match=r"holds no documents that can be read \(empty\.txt: has no text\)"):
         follow(docs, tmp_path / "new", engine="bm25")
     assert not (tmp_path / "new").exists()
 
