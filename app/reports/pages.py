@@ -6,7 +6,9 @@ import base64
 import functools
 import hashlib
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,32 @@ from markupsafe import Markup
 
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.provenance import Provenance
+from knowgap.compiling.evaluation.results import Evaluation, Evaluations
+from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.questions.author import KINDS, Draft
-from knowgap.reports.evaluations import Source, group_evaluations, read_evaluations
+from knowgap.reports.tables import score_tables
 from knowgap.storage.files import write_file
+
+_SPLITS = ("test", "dev", "train")
+_MOST_QUESTIONS = 500
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def render_report(source: Source) -> str:
+@dataclass(frozen=True)
+class Question:
+    """A question with its records by label of the evaluation, and its scores by the main metric.
+
+    `kinds` are the filters that it passes; `difference` is the second minus the first score if there are two, or 0.
+    """
+
+    records: dict[str, QuestionRecord]
+    scores: list[float | None]
+    kinds: list[str]
+    difference: float
+
+
+def render_report(source: str | Path | Evaluation | Mapping[str, Evaluation]) -> str:
     """Render evaluations as an HTML page.
 
     Args:
@@ -34,14 +54,69 @@ def render_report(source: Source) -> str:
         UsageError: there are no evaluations at that place.
         DataError: its file of evaluations holds something else.
     """
-    evaluations = read_evaluations(source)
+    if isinstance(source, Evaluation):
+        evaluations = Evaluations({source.provenance.program or "evaluation": source})
+    else:
+        evaluations = Evaluations(source) if isinstance(source, Mapping) else Evaluations.load(source)
     names = list(dict.fromkeys(e.provenance.program or label for label, e in evaluations.items()))
     return _render(
         "evaluation.html.jinja",
         title=f"Evaluation of {', '.join(names)}",
         origin=next((e.provenance for e in evaluations.values()), Provenance()),
-        groups=group_evaluations(evaluations),
+        groups=[_group(f"group-{n}", each) for n, each in enumerate(group_evaluations(evaluations))],
     )
+
+
+def group_evaluations(evaluations: Evaluations) -> list[Evaluations]:
+    """Group evaluations by split and questions, those on test questions first.
+
+    In each group, the others are compared with the one that has "before" in its label, or with the first.
+    """
+    groups: dict[tuple[str, str], Evaluations] = {}
+    for label, evaluation in sorted(evaluations.items(), key=lambda item: "before" not in item[0]):
+        origin = evaluation.provenance
+        groups.setdefault((origin.split, origin.data), Evaluations())[label] = evaluation
+    ranked = sorted(groups.items(), key=lambda item: _SPLITS.index(item[0][0]) if item[0][0] in _SPLITS else 9)
+    return [group for _, group in ranked]
+
+
+def _group(name: str, evaluations: Evaluations) -> dict[str, Any]:
+    """What the page shows of a group; `name` is unique on the page, for anchors.
+
+    At most 500 questions are listed; those that every evaluation answered correctly are left out first.
+    """
+    base = next(iter(evaluations))
+    metric, by_id = evaluations[base].metrics[0], dict[str, dict[str, QuestionRecord]]()
+    for label, evaluation in evaluations.items():
+        for record in evaluation.records:
+            by_id.setdefault(record.id, {})[label] = record
+    questions = [_question(records, metric) for records in by_id.values()]
+    ranked = sorted(enumerate(questions), key=lambda each: not each[1].kinds)
+    return {
+        "name": name,
+        "split": evaluations[base].provenance.split,
+        "evaluations": evaluations,
+        "base": base,
+        "metric": metric,
+        "tables": [*score_tables("scores", evaluations, types=True)],
+        "questions": questions,
+        "listed": [question for _, question in sorted(ranked[:_MOST_QUESTIONS], key=lambda each: each[0])],
+        "kind_counts": Counter(kind for question in questions for kind in question.kinds),
+    }
+
+
+def _question(records: dict[str, QuestionRecord], metric: str) -> Question:
+    every = [record.scores.get(metric) for record in records.values()]
+    scores = [score for score in every if score is not None]
+    difference = scores[1] - scores[0] if len(records) == len(scores) == 2 else 0.0
+    kinds = {
+        "differs": len({*scores}) > 1,
+        "win": difference > 0,
+        "loss": difference < 0,
+        "short": bool(scores) and min(scores) < 1,
+        "failed": any(record.failure for record in records.values()),
+    }
+    return Question(records, every, [kind for kind, applies in kinds.items() if applies], difference)
 
 
 def write_questions_page(drafts: Sequence[Draft], path: str | Path) -> Path:

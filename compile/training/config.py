@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from knowgap.compiling.settings import Settings
 
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Count = Annotated[int, Field(ge=1)]
 
 
 class TrainingConfig(Settings, frozen=True):
     """How a model is trained; every kind of model has its own defaults.
 
     Attributes:
-        epochs: passes over the examples, above 0; may be a part of one.
-        learning_rate: the peak learning rate, above 0 and at most 1; the rate rises from 0 during the warm-up, and then
-            falls to 0.
+        epochs: passes over the examples; may be a part of one.
+        learning_rate: the peak learning rate; the rate rises from 0 during the warm-up, and then falls to 0.
         batch_size: the examples that a process computes at once.
         gradient_accumulation: a step of the optimizer takes `batch_size` times this many examples of each process.
-        warmup_ratio: the share of the steps in which the learning rate rises, from 0 to below 1.
+        warmup_ratio: the share of the steps in which the learning rate rises.
         max_length: the most tokens of one example.
         seed: the seed of the order of examples, of new weights and of dropout.
     """
@@ -31,13 +30,13 @@ class TrainingConfig(Settings, frozen=True):
     default_base: ClassVar[str] = ""
     """The model to start from unless another is named; empty if one must be."""
 
-    epochs: float = Field(default=1.0, gt=0, le=10_000)
-    learning_rate: float = Field(default=2e-5, gt=0, le=1)
+    epochs: float = Field(default=1.0, gt=0)
+    learning_rate: float = Field(default=2e-5, gt=0)
     batch_size: Count = 16
     gradient_accumulation: Count = 1
     warmup_ratio: float = Field(default=0.1, ge=0, lt=1)
     max_length: Count = 512
-    seed: int = Field(default=0, ge=0, lt=2**32)
+    seed: int = Field(default=0, ge=0)
 
 
 class RerankerConfig(TrainingConfig, frozen=True):
@@ -61,19 +60,13 @@ class LanguageModelConfig(TrainingConfig, frozen=True):
 
     Attributes:
         lora_rank: train matrices of this rank beside the frozen weights (LoRA, arXiv:2106.09685), and add them to the
-            weights at the end; None trains the weights themselves. The default learning rate is ten times higher then.
+            weights at the end; None trains the weights themselves. It takes a learning rate some ten times higher.
         gradient_checkpointing: keep only the input of each layer, and recompute the layer for its gradient, which takes
             less memory and a third more time.
     """
 
-    lora_rank: int | None = Field(default=None, ge=1, le=4096)
+    lora_rank: Count | None = None
     gradient_checkpointing: bool = False
-
-    def __init__(self, **values: Any) -> None:
-        if values.get("lora_rank") is not None:
-            rate = type(self).model_fields["learning_rate"].default
-            values = {"learning_rate": max(rate, 2e-4), **values}
-        super().__init__(**values)
 
 
 class SubModelConfig(LanguageModelConfig, frozen=True):
@@ -87,8 +80,8 @@ class SubModelConfig(LanguageModelConfig, frozen=True):
 
     paper_base: ClassVar[str] = "meta-llama/Llama-2-7b-hf"
 
-    epochs: float = Field(default=3.0, gt=0, le=10_000)
-    learning_rate: float = Field(default=5e-4, gt=0, le=1)
+    epochs: float = Field(default=3.0, gt=0)
+    learning_rate: float = Field(default=5e-4, gt=0)
     max_length: Count = 1024
     top_k: Count = 5
 
@@ -109,4 +102,4 @@ class GeneratorConfig(LanguageModelConfig, frozen=True):
     warmup_ratio: float = Field(default=0.03, ge=0, lt=1)
     max_length: Count = 4096
     gradient_checkpointing: bool = True
-    top_k: int = Field(default=3, ge=1, le=20)
+    top_k: Count = 3

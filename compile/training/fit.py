@@ -8,7 +8,6 @@ Under `accelerate launch`, every process calls `fit`; the main process writes th
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import time
 import warnings
@@ -84,8 +83,7 @@ def fit(
         progress: called with the steps done and all steps.
 
     Raises:
-        UsageError: there are no examples, the folder holds something else, another process trains this model, or the
-            loss is no longer a number.
+        UsageError: there are no examples, the folder holds something else, or another process trains this model.
         MissingDependency: a package of the extra `train` is not installed.
     """
     if missing := [name for name in ("accelerate", "datasets", "peft") if find_spec(name) is None]:
@@ -154,17 +152,13 @@ def _arguments(config: TrainingConfig, checkpoints: Path) -> dict[str, Any]:
 
 
 def _watch(trainer: Trainer, progress: Progress) -> None:
-    """Report the losses of a trainer, and end the run if one is no longer a number."""
+    """Report the losses of a trainer."""
     from transformers import PrinterCallback, TrainerCallback
 
     class Watch(TrainerCallback):
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            if (loss := (logs or {}).get("loss")) is None:
-                return
-            if not math.isfinite(loss):
-                lower = f"a learning rate lower than {args.learning_rate:g} may help"
-                raise UsageError(f"the loss is {loss} at step {state.global_step}: {lower}")
-            progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
+            if (loss := (logs or {}).get("loss")) is not None:
+                progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
 
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Watch())
@@ -172,18 +166,16 @@ def _watch(trainer: Trainer, progress: Progress) -> None:
 
 def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | None:
     """The result of the same run, if it is finished."""
-    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+    if not (output / RECORD).exists():
+        if output.is_file() or (output.exists() and any(output.iterdir())):
+            raise UsageError(f"{output} already exists and holds no trained model: name another folder")
         return None
-    try:
-        record = json.loads((output / RECORD).read_text(encoding="utf-8"))
-        made = record["made_from"]
-        done = {name: record[name] for name in ("examples", "steps", "final_loss", "seconds")}
-        differing = sorted(name for name in {*made, *facts} if made.get(name) != facts.get(name))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        raise UsageError(f"{output} already exists and holds no trained model: name another folder") from None
-    if differing:
+    record = json.loads((output / RECORD).read_text(encoding="utf-8"))
+    made = record["made_from"]
+    if differing := sorted(name for name in {*made, *facts} if made.get(name) != facts.get(name)):
         what = ", ".join(differing)
         raise UsageError(f"{output} holds a model that was trained with another {what}: name another folder")
+    done = {name: record[name] for name in ("examples", "steps", "final_loss", "seconds")}
     return TrainingResult(output, **done, trained_before=True)
 
 

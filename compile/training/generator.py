@@ -43,7 +43,6 @@ from knowgap.signatures import STYLES
 from knowgap.signatures.rq_rag import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
 from knowgap.storage.files import json_digest
 from knowgap.storage.processes import main_process_first
-from knowgap.storage.progress import Progress
 
 Action = Literal["rewrite", "decompose", "disambiguate"]
 
@@ -92,10 +91,9 @@ def train_rq_rag(
     with main_process_first():
         records, calls = construct_transcripts(examples, retriever, corpus, file, config, run)
     done = train_generator(records, output, base, config, run.progress)
-    counts = Counter(f"dropped: {each.dropped}" if each.dropped else f"kept, {each.action}" for each in records)
-    counts["too long"] = sum(not record.dropped for record in records) - done.examples
-    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    note = f"transcripts of {len(records)} questions: {told}; {calls} calls of the teacher"
+    counts = Counter(each.dropped or f"written, {each.action}" for each in records)
+    told = ", ".join(f"{count} {what}" for what, count in counts.items())
+    note = f"transcripts of {len(records)} questions: {told}; {calls} calls of the teacher; {done.examples} learnt"
     return [replace(done, notes=(note,))]
 
 
@@ -177,33 +175,21 @@ def _write(
 
 
 def train_generator(
-    records: Sequence[TranscriptRecord],
-    output: str | Path,
-    base: str,
-    config: GeneratorConfig,
-    progress: Progress | None = None,
+    records: Sequence[TranscriptRecord], output: str | Path, base: str, config: GeneratorConfig, progress: Any = None
 ) -> TrainingResult:
     """Train a generator on transcripts, with the control tokens added to the vocabulary of the base.
 
     Transcripts that were dropped are left out. With LoRA, the new embeddings of the control tokens are trained as well,
     and so is the last layer if it does not share them.
     """
-    return train_language_model(
-        [as_transcript(record) for record in records if not record.dropped],
-        output,
-        base,
-        config,
-        facts={"kind": "rq-rag"},
-        progress=progress,
-        encode=lambda local, conversation: encode(local.tokenizer, conversation),
-        prepare=_add_control_tokens,
-    )
-
-
-def as_transcript(record: TranscriptRecord) -> list[dict[str, str]]:
-    """The messages of a record's transcript."""
-    steps = [TranscriptStep(record.action, query, found) for query, found in record.steps]
-    return transcript(STYLES[record.style], record.question, steps, written("answer", record.answer))
+    learnt: list[Conversation] = []
+    for record in records:
+        if not record.dropped:
+            steps = [TranscriptStep(record.action, query, found) for query, found in record.steps]
+            learnt.append(transcript(STYLES[record.style], record.question, steps, written("answer", record.answer)))
+    special: Any = {"encode": lambda local, turns: encode(local.tokenizer, turns), "prepare": _add_control_tokens}
+    facts = {"kind": "rq-rag"}
+    return train_language_model(learnt, output, base, config, facts=facts, progress=progress, **special)
 
 
 def encode(tokenizer: Any, messages: Conversation) -> Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knowgap.compiling import Evaluations
-from knowgap.reports.evaluations import group_evaluations
+from knowgap.reports.pages import group_evaluations
 from tests.app.cli.conftest import QUESTIONS, write_lines
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx")
@@ -56,7 +56,7 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
 def test_the_report_of_a_comparison_has_its_base_and_its_names(indexed):
     indexed("eval", *EVAL[3:], "--program", "rag,direct,cot", "-o", "out")
     [group] = group_evaluations(Evaluations.load("out"))
-    assert (list(group.evaluations), group.base) == (["rag", "direct", "cot"], "rag")
+    assert list(group) == ["rag", "direct", "cot"]
     indexed("report", "out", "-o", "page.html")
     assert (indexed.folder / "page.html").exists()
 

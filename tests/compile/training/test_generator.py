@@ -175,5 +175,5 @@ def test_a_teachers_transcripts_are_learnt_and_those_too_long_counted(base, tmp_
     data = Dataset("data", {"train": examples}, PASSAGES, "")
     [made] = train("rq-rag", data, OverlapRetriever(PASSAGES), tmp_path / "made", base=base, run=Run(teacher), **SMALL)
     assert (made.examples, made.steps) == (1, 1)
-    assert all(part in made.notes[0] for part in ("2 kept, rewrite", "1 too long", "4 calls"))
+    assert all(part in made.notes[0] for part in ("2 written, rewrite", "1 learnt", "4 calls"))
     assert (tmp_path / "made-transcripts.jsonl").exists()
