@@ -112,11 +112,8 @@ THIRD = "Who was Ada Moor?"
 PAINTED = "Ada Moor painted The Grey Ferry."
 TABLE = {QUESTION: [FERRY, FERRIES], SECOND: [FERRY, MOOR], THIRD: [MOOR, FERRIES]}
 SCORES = {
-    (QUESTION, "The Grey Ferry"): 4.0,
-    (QUESTION, "Ferries"): 1.0,
-    (SECOND, "Ada Moor"): 6.0,
-    (THIRD, "Ada Moor"): 5.0,
-    (THIRD, "Ferries"): 2.0,
+    **{(QUESTION, "The Grey Ferry"): 4.0, (QUESTION, "Ferries"): 1.0},
+    **{(SECOND, "Ada Moor"): 6.0, (THIRD, "Ada Moor"): 5.0},
 }
 GAP = "Where Ada Moor was born."
 
@@ -153,9 +150,6 @@ def two_steps(program, **script):
 def read(engine):
     """Titles and texts of the passages in each call of the leaf module."""
     return [[(p["title"], p["text"]) for p in given["passages"]] for given in engine.asked("leaf")]
-
-
-# Retrieval module.
 
 
 def test_delta_is_the_rerankers_own_unless_it_is_set_and_must_be_known():
@@ -217,9 +211,6 @@ def test_without_prompted_knowledge_it_goes_on_with_new_queries_and_the_last_ans
     assert (prediction.missing, prediction.passages) == (GAP, [])
 
 
-# Leaf module.
-
-
 def test_a_statement_is_kept_with_the_cited_passages_that_entail_it_alone():
     said = "Ada Moor painted it in 1911."
     program = small(entails=lambda premise, hypothesis: 0.8 * (hypothesis in premise), delta=0.0, compression="none")
@@ -238,9 +229,6 @@ def test_entailment_threshold(threshold, taken):
     assert (PAINTED in two_steps(program)[0].known) is taken
 
 
-# Main module.
-
-
 @pytest.mark.parametrize(
     ("said", "answered"),
     [
@@ -255,9 +243,6 @@ def test_the_main_module_says_whether_it_answers(said, answered):
     assert engine.acts.count("main") == (1 if answered else 2)
     assert (prediction.trace.stopped, prediction.supported) == ("answered", True)
     assert prediction.answer == (said["answer"] if answered else "Wick")
-
-
-# Query generator and memory module.
 
 
 def test_memory_leaves_out_passages_read_and_queries_asked():

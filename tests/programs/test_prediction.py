@@ -4,7 +4,7 @@ import pickle
 
 import dspy
 import pytest
-from support import ProgramEngine, TableEntailment, lm_of, play, scripted_lm
+from support import TableEntailment, play, scripted_lm
 
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.knowgap import KnowGap
@@ -17,9 +17,7 @@ from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.passage import Hit, Passage
 
 MOOR = Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871.")
-FERRY = Passage(
-    "ferry", "The Grey Ferry", "The Grey Ferry is a painting by Ada Moor. It hangs in the town hall of Tarn."
-)
+FERRY = Passage("ferry", "The Grey Ferry", "The Grey Ferry is a painting by Ada Moor. It hangs in Tarn.")
 MILL = Passage("mill", "The mill of Isk", "The mill grinds corn [/bold] for <b>three</b> villages.")
 ALL = [MILL, FERRY, MOOR]
 HOP = "Where was the painter of The Grey Ferry born?"
@@ -39,7 +37,7 @@ def answered(program, answer):
     lm, engine = scripted_lm(lambda *_: {"answer": answer})
     with dspy.context(lm=lm):
         prediction = program(question=HOP)
-    assert len(engine.calls) == (1 if answer else 2)  # an empty answer is asked for once more
+    assert len(engine.calls) == 1
     return prediction
 
 
@@ -69,14 +67,7 @@ def test_a_short_answer_cites_passages_that_contain_it_and_most_of_the_question(
 
 @pytest.mark.parametrize(
     ("answer", "absent"),
-    [
-        ("in 1871", ()),
-        ("1872", ("1872",)),
-        ("town hall of Tarn", ()),
-        ("3 villages", ()),
-        ("Tom Moor", ("Tom Moor",)),
-        ("the sea", ("the sea",)),
-    ],
+    [("in 1871", ()), ("1872", ("1872",)), ("3 villages", ()), ("Tom Moor", ("Tom Moor",)), ("the sea", ("the sea",))],
 )
 def test_a_short_answer_that_no_passage_contains_is_absent(answer, absent):
     [citation] = cite_answer(HOP, answer, ALL)
@@ -91,20 +82,18 @@ def test_a_yes_or_no_cites_what_the_question_is_about():
     assert cite_answer("Is it?", "yes", [], "yes_no")[0].passages == ()
 
 
-@pytest.mark.parametrize(("answer", "style"), [("", "short"), ("Unknown.", "short"), ("B", "choice")])
+@pytest.mark.parametrize(("answer", "style"), [("Unknown.", "short"), ("B", "choice")])
 def test_an_unknown_answer_and_an_option_cite_nothing(answer, style):
     assert answered(RAG(Fixed(*ALL), style=style), answer).citations == []
 
 
 def test_passages_that_the_model_wrote_are_not_cited():
-    program = MIGRES(Fixed(), iterations=1, entailment=TableEntailment(), prompt_knowledge=True)
     script = {
         "knowledge": {"knows": True, "passage": "Ada Moor was born in Wick."},
         "leaf": {"statements": [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]},
         "main": {"answerable": True, "answer": "Wick", "confidence": 4, "explanation": "…"},
     }
-    with dspy.context(lm=lm_of(ProgramEngine(program, script))):
-        [citation] = program(question=HOP).citations
+    [citation] = play(MIGRES(Fixed(), iterations=1, entailment=TableEntailment()), HOP, **script)[0].citations
     assert citation.to_dict() == {"statement": "Wick", "supported": False, "passages": [], "absent": []}
 
 

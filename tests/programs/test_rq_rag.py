@@ -185,17 +185,11 @@ def select_trajectory(strategy, leaves):
     return prediction, step.scores
 
 
-def leaf(path, answer, probability=None, stated=0.0, generated=None):
+def leaf(path, answer, probability=None, stated=0.0):
     """A trajectory whose answer has one token; each action of its path searched once and found nothing."""
     actions = tuple(path.split("/")) if path else ()
-    logprobs = (
-        None
-        if probability is None
-        else (10 * math.log(probability),)
-        if probability < 1e-9
-        else (math.log(probability),)
-    )
-    return Trajectory(path or "direct", actions, ((),) * len(actions), generated, answer, logprobs, stated)
+    logprobs = None if probability is None else (math.log(probability),)
+    return Trajectory(path or "direct", actions, ((),) * len(actions), logprobs, answer, logprobs, stated)
 
 
 def test_the_ensemble_adds_up_probabilities_so_that_agreement_counts():
@@ -205,26 +199,15 @@ def test_the_ensemble_adds_up_probabilities_so_that_agreement_counts():
     assert (chosen.path, chosen.answer) == ("decompose", "Rome")  # the surest of the group
 
 
-HALF = (math.log(0.5),)
-
-
 @pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
 @pytest.mark.parametrize(
     ("leaves", "chosen", "counted"),
     [
-        # a tie: the longest, then the earliest
-        ([leaf(path, path, 0.5, generated=HALF) for path in ("", "rewrite", "decompose")], "rewrite", True),
-        (
-            [leaf(path, path, 0.5, generated=HALF) for path in ("", "rewrite", "rewrite/rewrite")],
-            "rewrite/rewrite",
-            True,
-        ),
-        # one answer without tokens
-        ([leaf("", "Rome", 0.9, 0.2, HALF), leaf("rewrite", "Paris", None, 0.7)], "rewrite", False),
-        # an unreadable one
-        ([leaf("", "", None), leaf("rewrite", "Paris", 0.1, generated=HALF)], "rewrite", True),
-        # too long for a float
-        ([leaf("", "x", 1e-99, generated=(-1e4,) * 2), leaf("rewrite", "y", 1e-98, generated=HALF)], "rewrite", True),
+        ([leaf("", "x", 0.5), leaf("rewrite", "y", 0.5), leaf("decompose", "z", 0.5)], "rewrite", True),  # the earliest
+        ([leaf("rewrite", "x", 0.5), leaf("rewrite/rewrite", "y", 0.5)], "rewrite/rewrite", True),  # the longest
+        ([leaf("", "Rome", 0.9, 0.2), leaf("rewrite", "Paris", None, 0.7)], "rewrite", False),  # no tokens for one
+        ([leaf("", "", None), leaf("rewrite", "Paris", 0.1)], "rewrite", True),  # one is unreadable
+        ([Trajectory(f"{n}", (), (), (-n,), f"{n}", (-2000.0, -n)) for n in (5, 1, 3)], "1", True),  # beyond a float
     ],
 )
 def test_which_trajectory_is_chosen(strategy, leaves, chosen, counted):
