@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
@@ -32,7 +32,6 @@ from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import write_file, write_folder
 
-_SPLITS = {"test": "test (held out)", "dev": "dev (choices were made on it)"}
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
 
@@ -223,54 +222,30 @@ def _warn_of_differences(config: dict[str, Any], now: Provenance) -> None:
 
 
 def _card(config: dict[str, Any], program: Program) -> str:
-    """The text of `card.md`, from the contents of `config.json`."""
-    index, data, versions = config["retriever"], config["data"], config["versions"]
+    """The text of `card.md`: what a reader wants to know of `config.json`."""
+    index, data, declared = config["retriever"], config["data"], program.hyperparameters()
     settings = [f"{name}={value}" for name, value in config["lm_settings"].items() if name != "endpoint"]
     facts = {
-        "Program": f"`{config['program']}`",
-        "Language model": ", ".join([config["lm"] or "not said", *settings]),
-        "Index": f"{index.get('name', 'none')}, {index.get('passages', '?')} passages, {_first(index.get('digest'))}",
-        **{f"Model `{n}`": each.get("name") or _first(each.get("digest")) for n, each in config["models"].items()},
-        "Data": f"{data.get('name', 'not said')}, {_first(data.get('fingerprint'))}",
-        "Made": f"{config['created']}, by knowgap {versions.get('knowgap', '?')} and DSPy {versions.get('dspy', '?')}",
+        "program": f"`{config['program']}`",
+        "language model": ", ".join([config["lm"] or "not said", *settings]),
+        "index": f"{index.get('name', 'none')}, {index.get('passages', '?')} passages, {index.get('digest', '?')[:16]}",
+        **{f"model `{name}`": each.get("digest", each.get("name"))[:60] for name, each in config["models"].items()},
+        "data": f"{data.get('name', 'not said')}, {data.get('fingerprint', '?')[:16]}",
+        "made": f"{config['created']}, by knowgap {config['versions'].get('knowgap', '?')}",
+        **{f"demonstrations of `{name}`": number for name, number in config["demonstrations"].items()},
+        **{f"cost: {name}": value for name, value in config["cost"].items()},
     }
-    declared = program.hyperparameters()
-    rows = [
-        (f"`{name}`", f"`{value}`", f"`{declared[name].default}`", declared[name].help)
+    values = {
+        f"`{name}` = `{value}`": f"{declared[name].help}; default `{declared[name].default}`"
         for name, value in config["hyperparameters"].items()
-    ]
-    shown = [f"- `{name}`: {number}" for name, number in config["demonstrations"].items()]
-    sections = {
-        "Scores": _scores(config["evaluations"]),
-        "Hyperparameters": _table(["name", "value", "default", "what it does"], rows),
-        "Demonstrations": shown or ["None: every prompt is its instructions alone."],
-        "What compiling cost": [f"- {name}: {value}" for name, value in config["cost"].items()],
-        "Use": ['In Python: `knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")`.'],
     }
-    lines = [f"# {type(program).__name__}, compiled", "", *_table(["", ""], [*facts.items()])]
-    for title, content in sections.items():
-        lines += ["", f"## {title}", "", *content] if content else []
-    return "\n".join([*lines, ""])
-
-
-def _first(digest: str | None) -> str:
-    """The first digits of a digest."""
-    return f"digest `{digest[:16]}`" if digest else "digest not known"
-
-
-def _scores(evaluations: dict[str, Any]) -> list[str]:
-    rows: list[tuple[object, ...]] = []
-    for label, evaluation in evaluations.items():
-        split, calls = evaluation["split"], evaluation["costs"]["lm_calls"]
-        counts = evaluation["failed"], evaluation.get("unreadable", 0), "?" if calls is None else f"{calls:.1f}"
-        for metric, score in evaluation["scores"].items():
-            interval = Interval.model_validate(score)
-            rows.append((label, _SPLITS.get(split, split), metric, str(interval), score["n"], *counts))
-    columns = ["", "split", "metric", "mean [95% interval]", "questions", "failed", "unreadable", "LM calls a question"]
-    return _table(columns, rows) if rows else ["None."]
-
-
-def _table(header: list[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    lines = [header, [" --- " for _ in header], *cells]
-    return [f"| {' | '.join(row)} |" for row in lines]
+    scores = {
+        f"{label}: {metric}": f"{Interval(**score)} of {score['n']} questions, {evaluation['failed']} failed"
+        for label, evaluation in config["evaluations"].items()
+        for metric, score in evaluation["scores"].items()
+    }
+    use = {"in Python": '`knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")`'}
+    text = f"# {type(program).__name__}, compiled\n"
+    for title, rows in {"Facts": facts, "Scores": scores, "Hyperparameters": values, "Use": use}.items():
+        text += f"\n## {title}\n\n" + "".join(f"- {name}: {value}\n" for name, value in rows.items())
+    return text

@@ -63,7 +63,7 @@ class Compiled(Generic[P]):
     def summary(self) -> str:
         """One line that says what was found."""
         if self.study is not None:
-            return str(self.study) if self.verdict is None else f"{self.study}; {self.verdict}"
+            return str(self.study) if self.verdict is None else f"{self.study}; {self.verdict.text}"
         found = changes(self.before, self.program).items()
         return ", ".join(f"{name}: {before} → {after}" for name, (before, after) in found) or "new instructions"
 

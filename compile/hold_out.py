@@ -29,9 +29,6 @@ class Verdict:
     text: str
     comparison: Comparison | None = None
 
-    def __str__(self) -> str:
-        return self.text
-
 
 def split_off(dev: Sequence[T], train: Sequence[T], number: int | None, seed: int) -> tuple[list[T], list[T], list[T]]:
     """Hold out some questions, drawn at random, from a study.

@@ -124,7 +124,7 @@ def _show(found: Compiled[Any], folder: Path) -> None:
     table = before_and_after(found.evaluations)
     show_table(table.title, table.columns, table.rows, caption=table.caption)
     if found.verdict is not None:
-        out.print(str(found.verdict), markup=False)
+        out.print(found.verdict.text, markup=False)
     out.print(f"saved in {found.artifact}; `knowgap report {folder}` shows every question", markup=False)
 
 

@@ -74,8 +74,8 @@ def evaluate(
         The evaluation of the program; for several programs, their evaluations by label.
 
     Raises:
-        UsageError: there are no questions or no language model, a test question is in another split as well, `output`
-            holds other answers, or a metric gives something else than a number from 0 to 1.
+        UsageError: there are no questions or no language model, `output` holds other answers, or a metric gives
+            something else than a number from 0 to 1.
         DataError: the main metric is not defined for a question, or scores passages that the index does not hold.
         LanguageModelUnreachable: the language model could not be reached for several questions in a row; `output` has
             the answers so far, and the same call continues from there.
@@ -92,9 +92,6 @@ def evaluate(
     if isinstance(questions, Dataset):
         split = split or "dev"
         every, whole = questions.questions(split, limit), questions.questions(split)
-        elsewhere = {e.question for name, part in questions.splits.items() if name != "test" for e in part}
-        if leaked := [e.question for e in whole if split == "test" and e.question in elsewhere]:
-            raise UsageError(f"the data set {questions.name} has a test question in another split, too: {leaked[0]!r}")
         facts = {"dataset": questions.name, "dataset_fingerprint": questions.fingerprint}
     elif split:
         raise UsageError(f"split={split!r} works only with a data set: pass the data set itself, not its questions")

@@ -104,7 +104,7 @@ def examples_digest(examples: Sequence[dspy.Example]) -> str:
 
 
 def retriever_facts(retriever: Any) -> dict[str, Any]:
-    """Engine, digests, size and checkpoint of an index, as far as they are known; empty if there is none."""
+    """Engine, digests and size of an index, as far as they are known; empty if there is none."""
     if retriever is None:
         return {}
     manifest = getattr(retriever, "manifest", None)
@@ -113,7 +113,6 @@ def retriever_facts(retriever: Any) -> dict[str, Any]:
     }
     facts["name"] = getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__
     facts["passages"] = len(retriever) if isinstance(retriever, Sized) else None
-    facts["checkpoint"] = (getattr(manifest, "checkpoint", None) or {}).get("name")
     return {key: value for key, value in facts.items() if isinstance(value, (str, int))}
 
 

@@ -26,21 +26,6 @@ KINDS: dict[str, str] = {
 }
 """The kinds of questions, and what each asks for."""
 
-DROPPED = {
-    "nothing to ask": "the passages give no question of the kind",
-    "unreadable": "a reply of the language model could not be read",
-    "refused": "the language model refused the request",
-    "long answer": "the answer has more than 12 words",
-    "tells the answer": "the answer stands in the question",
-    "not in the passages": "the answer is not worded as in the passages",
-    "unclear": "the question is not understood by itself",
-    "not answerable": "its passages do not settle it",
-    "other answer": "another answer is found in its passages",
-    "one is enough": "one of its two passages settles it",
-    "repeated": "it asks the same as an earlier one",
-}
-"""Why a draft is dropped, in the order in which it is checked."""
-
 _STYLE = STYLES["short"]
 _LONGEST_ANSWER = 12  # words
 
@@ -57,7 +42,7 @@ class Draft(BaseModel, extra="forbid"):
         aliases: the answer in other words, as found in the passages when the question was checked.
         steps: sub-questions with their answers, of questions on two passages.
         from_memory: whether the language model knows the answer without a passage.
-        dropped: why it is not kept, a key of `DROPPED`; empty if it is.
+        dropped: why it is not kept; empty if it is.
     """
 
     id: str
@@ -100,7 +85,7 @@ def write_draft(lm: dspy.BaseLM, material: Material) -> Draft:
         cause = error.__cause__
         if cause is None or fatal_cause(cause) is not None or is_connection_error(cause):
             raise
-        draft.dropped = "refused"
+        draft.dropped = "the language model refused the request"
     return draft
 
 
@@ -112,7 +97,7 @@ def _compose(draft: Draft, lm: dspy.BaseLM, material: Material) -> None:
     steps = output.get("steps") or ()
     draft.steps = [step.model_dump() for step in steps if step.question.strip() and step.answer.strip()]
     if not (output.possible and draft.question and draft.answer):
-        raise _Dropped("nothing to ask")
+        raise _Dropped("the passages give no question of the kind")
 
 
 def _check(draft: Draft, lm: dspy.BaseLM, passages: list[Passage]) -> None:
@@ -127,31 +112,31 @@ def _check(draft: Draft, lm: dspy.BaseLM, passages: list[Passage]) -> None:
 
     read = _ask(lm, ReadQuestion, question=draft.question, style=_STYLE)
     if not read.clear:
-        raise _Dropped("unclear")
+        raise _Dropped("the question is not understood by itself")
     draft.from_memory = bool(read.knows) and is_answer(text_of(read))
     settled = _ask(lm, AnswerIfSettled, question=draft.question, passages=passages, style=_STYLE)
     if not settled.settled:
-        raise _Dropped("not answerable")
+        raise _Dropped("its passages do not settle it")
     found = text_of(settled)
     if not is_answer(found):
-        raise _Dropped("other answer")
+        raise _Dropped("another answer is found in its passages")
     if normalize_answer(found) != normalize_answer(draft.answer) and len(found.split()) <= _LONGEST_ANSWER:
         draft.aliases = [found]
     for passage in passages if len(passages) > 1 else ():
         alone = _ask(lm, AnswerIfSettled, question=draft.question, passages=[passage], style=_STYLE)
         if alone.settled and is_answer(text_of(alone)):
-            raise _Dropped("one is enough")
+            raise _Dropped("one of its two passages settles it")
 
 
 def _ask(lm: dspy.BaseLM, signature: type[dspy.Signature], **inputs: Any) -> dspy.Prediction:
     output = ask_teacher(dspy.Predict(signature), lm, **inputs)
     if output is None:
-        raise _Dropped("unreadable")
+        raise _Dropped("a reply of the language model could not be read")
     return output
 
 
 class _Dropped(Exception):
-    """Why a draft is dropped, a key of `DROPPED`."""
+    """Why a draft is dropped."""
 
 
 def _check_words(draft: Draft, passages: Sequence[Passage]) -> None:
@@ -159,9 +144,9 @@ def _check_words(draft: Draft, passages: Sequence[Passage]) -> None:
     answer, told = (normalize_answer(" ".join(words(text))) for text in (draft.answer, draft.question))
     read = {word for passage in passages for word in words(str(passage))}
     for reason, applies in (
-        ("long answer", len(words(draft.answer)) > _LONGEST_ANSWER),
-        ("tells the answer", f" {answer} " in f" {told} "),
-        ("not in the passages", not answer or not {*words(draft.answer)} <= read),
+        ("the answer has more than 12 words", len(words(draft.answer)) > _LONGEST_ANSWER),
+        ("the answer stands in the question", f" {answer} " in f" {told} "),
+        ("the answer is not worded as in the passages", not answer or not {*words(draft.answer)} <= read),
     ):
         if applies:
             raise _Dropped(reason)

@@ -14,7 +14,7 @@ import dspy
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.evaluation.threads import map_ordered
-from knowgap.compiling.questions.author import DROPPED, KINDS, Draft, write_draft
+from knowgap.compiling.questions.author import KINDS, Draft, write_draft
 from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.run import Run
 from knowgap.errors import UnknownName, UsageError
@@ -49,14 +49,9 @@ class WrittenQuestions:
         return [draft for draft in self.drafts if not draft.dropped]
 
     def counts(self) -> dict[str, int]:
-        """How many drafts there are, how many are kept and known from memory, and how many were dropped, by reason."""
-        dropped = Counter(draft.dropped for draft in self.drafts)
-        return {
-            "drafted": len(self.drafts),
-            "kept": len(self.kept),
-            "of these, known from memory": sum(draft.from_memory for draft in self.kept),
-            **{f"dropped: {why}": dropped[reason] for reason, why in DROPPED.items() if dropped[reason]},
-        }
+        """How many drafts are kept, how many of these are known from memory, and how many were dropped, by reason."""
+        known = {"kept": len(self.kept), "kept, but known from memory": sum(draft.from_memory for draft in self.kept)}
+        return known | Counter(draft.dropped for draft in self.drafts if draft.dropped)
 
 
 def write_questions(
@@ -149,7 +144,7 @@ def _draft_all(
         for each in map_ordered(draft, materials, run.num_threads, ahead=8 * run.num_threads):
             question = " ".join(words(each.question))
             if not each.dropped and question in asked:
-                each.dropped = "repeated"
+                each.dropped = "it asks the same as an earlier one"
             asked.add(question)
             drafts.append(each)
             (run.progress or no_progress)(len(drafts), total, "drafts")

@@ -66,8 +66,6 @@ def test_metrics_are_functions_or_what_a_class_makes(folder):
         named_metrics("mine:seven")["mine:seven"](example, prediction)
     with pytest.raises(DataError, match="is not defined here"):
         get_metric("mine:undefined")(example, prediction)
-    with pytest.raises(UsageError, match=r"metric mine:finder is Finder, not a function"):
-        get_metric("mine:finder")
     with pytest.raises(UnknownName, match=r"unknown metric 'exact_mach': did you mean 'exact_match'\?"):
         get_metric("exact_mach")
 

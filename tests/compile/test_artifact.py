@@ -70,8 +70,8 @@ def test_the_folder_says_what_it_is(artifact):
     assert config["evaluations"]["test"]["split"] == "test"
     assert config["evaluations"]["test"]["scores"]["f1"]["n"] == 4
     card = (artifact / "card.md").read_text()
-    assert "| test | test (held out) | f1 | 1.000 [1.000, 1.000] | 4 | 0 | 0 | 1.0 |" in card
-    assert "| `top_k` | `7` | `5` | passages retrieved and read |" in card
+    assert "- test: f1: 1.000 [1.000, 1.000] of 4 questions, 0 failed" in card
+    assert "- `top_k` = `7`: passages retrieved and read; default `5`" in card
     everything = "".join(path.read_text() for path in artifact.iterdir())
     assert not [secret for secret in ("sk-secret", "10.0.0.1", str(artifact.parent)) if secret in everything]
 

@@ -80,5 +80,5 @@ def test_within_a_tolerance_the_cheaper_program_is_taken():
     program = Tunable(make_retriever(examples), top_k=5, careful=True)
     found = tuned(examples, lm=reading_lm()[0], program=program, tolerance=0.05, n_trials=6)
     assert found.verdict.better
-    assert "1 instead of 2 LM calls a question" in str(found.verdict)
+    assert "1 instead of 2 LM calls a question" in found.verdict.text
     assert found.program.values()["careful"] is False

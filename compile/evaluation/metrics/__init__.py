@@ -15,7 +15,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from knowgap.compiling.evaluation.metrics.answers import OF_ANSWERS
 from knowgap.compiling.evaluation.metrics.retrieval import EVIDENCE, OF_PASSAGES
@@ -38,17 +38,14 @@ def get_metric(name: str) -> Metric:
 
     Raises:
         UnknownName: there is no such metric.
-        UsageError: a metric from outside that cannot be imported, or is no function.
+        UsageError: a metric from outside that cannot be imported.
         ValueOutOfBounds: the cut-off is not a whole number of at least 1.
     """
     base, at, cutoff = name.partition("@")
     if base not in METRICS or (at and base not in OF_PASSAGES):
         known = [*METRICS, *(f"{metric}@k" for metric in OF_PASSAGES)]
         metric: Any = find("metric", name, known)
-        metric = metric() if isinstance(metric, type) else metric
-        if not callable(metric):
-            raise UsageError(f"metric {name} is {type(metric).__name__}, not a function (example, prediction) -> float")
-        return cast("Metric", metric)
+        return metric() if isinstance(metric, type) else metric
     if not at:
         return METRICS[base]
     if not cutoff.isdecimal() or int(cutoff) < 1:

@@ -8,7 +8,6 @@ model and used. No metric is defined for a question without gold passages.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -112,12 +111,11 @@ def without_missing_gold(examples: Sequence[dspy.Example], retriever: Any, metri
     Raises:
         DataError: `metric`, the main one, scores passages, and a question names none, or one that the index lacks.
     """
-    named = [[*map(str, example.get("gold_ids") or ())] for example in examples]
-    if scores_passages(metric):
-        for example in examples:
-            gold_ids(example)
-    every, find = list(dict.fromkeys(itertools.chain.from_iterable(named))), getattr(retriever, "missing_ids", None)
-    missing = set(find(every)) if every and find is not None else set[str]()
+    for example in examples if scores_passages(metric) else ():
+        gold_ids(example)
+    named = [{*map(str, example.get("gold_ids") or ())} for example in examples]
+    every, find = set[str]().union(*named), getattr(retriever, "missing_ids", None)
+    missing = {*find(sorted(every))} if every and find is not None else set[str]()
     lacking = [not missing.isdisjoint(ids) for ids in named]
     said = f"{len(missing)} gold ids, of {sum(lacking)} of {len(examples)} questions, are not in the index"
     if missing and scores_passages(metric):

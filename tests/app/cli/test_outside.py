@@ -93,7 +93,7 @@ def test_an_artifact_is_asked_where_its_program_is_named(outside):
     outside("compile", "--program", "mine:Twice", *OURS, "--n-trials", "3", "--output-dir", "compiled")
     artifact = outside.folder / "compiled" / "artifact"
     assert sorted(file.name for file in artifact.iterdir()) == ["card.md", "config.json", "program.json"]
-    assert "| From outside: program | `mine:Twice`, digest `" in (artifact / "card.md").read_text()
+    assert "program: `mine:Twice`" in (artifact / "card.md").read_text()
     words = ("ask", "Which river flows through Orle?", "--index", OURS[-1])
     del sys.modules["mine"]
     assert "--program mine:Twice:FOLDER" in outside.refusal(*words, "--program", "compiled/artifact")
