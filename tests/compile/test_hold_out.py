@@ -48,14 +48,6 @@ def test_a_better_choice_is_taken():
     assert {*found.study.objective.questions}.isdisjoint(example.id for example in found.held_out)
 
 
-def test_few_dev_questions_will_do_where_training_questions_can_be_held_out():
-    examples = make_examples(80)
-    found = tuned(examples, dev=examples[:20], trainset=examples[20:])
-    assert (len(found.study.objective.questions), len(found.held_out), found.verdict.comparison.n) == (20, 20, 20)
-    assert {e.id for e in found.held_out} <= {e.id for e in examples[20:]}
-    assert found.verdict.better
-
-
 def test_of_few_questions_the_program_as_it_was_is_kept(tmp_path):
     found = tuned(make_examples(10), output=tmp_path)
     assert found.program.values() == found.before.values() != found.study.program.values()

@@ -82,7 +82,11 @@ def load(folder: Path, name: str, *others: dict):
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
+def test_every_layout_is_told_apart_and_read_whole(tmp_path, name):
+    _, fields, texts = RECORDS[name]
+    data = load(tmp_path, name)
+    assert [passage.text for passage in data.corpus] == texts
+    assert {field: data.splits["test"][0][field] for field in fields} == fields
     path = save(tmp_path, name, numbered(name, 30))
     assert detect_layout(path) == ("jsonl" if name == "nq_open" else name)
     data = load_dataset(f"{name}:{path}")
@@ -95,14 +99,6 @@ def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
         assert set(example.candidates) <= known
         assert list(example.inputs().keys()) == ["question"]
         assert {"gold_ids", "type"} <= set(example.keys())
-
-
-@pytest.mark.parametrize("name", RECORDS)
-def test_fields_of_a_layout(tmp_path, name):
-    _, fields, texts = RECORDS[name]
-    data = load(tmp_path, name)
-    assert [passage.text for passage in data.corpus] == texts
-    assert {field: data.splits["test"][0][field] for field in fields} == fields
 
 
 @pytest.mark.parametrize(
@@ -150,9 +146,6 @@ def test_multiple_choice_flat_layout(tmp_path):
     [example] = data.splits["test"]
     assert data.name == "arc_challenge"
     assert (example.question, example.aliases) == ("Green?\nA. grass\nB. snow", ["A", "grass"])
-    path.write_text(json.dumps({**record, "choices": {**choices, "text": ["grass"]}}))
-    with pytest.raises(DataError, match=r"x.jsonl:1: is not a record of this layout"):
-        load_dataset(path)
 
 
 def test_popqa(tmp_path):
@@ -162,7 +155,6 @@ def test_popqa(tmp_path):
     assert detect_layout(path) == "popqa"
     (example,) = load_dataset(path, split_as="test").splits["test"]
     assert (example.id, example.aliases, example.type) == ("42", ["builder", "engineer"], "occupation")
-    for row in ("1\tAda\n", "1\ta\tb\tc\t5\tWho?\tbuilder\n", '1\ta\tb\tc\t5\t"Who?\t["x"]\n'):
-        path.write_text(header + row)
-        with pytest.raises(DataError, match=r"popQA\.tsv:2"):
-            load_dataset(f"popqa:{path}")
+    path.write_text(header + "1\tAda\n")
+    with pytest.raises(DataError, match=r"popQA\.tsv:2"):
+        load_dataset(f"popqa:{path}")

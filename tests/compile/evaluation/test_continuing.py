@@ -89,8 +89,6 @@ def test_answers_that_depend_on_something_else_are_refused(program, examples, pa
     evaluate(program, examples, "exact_match", run=Run(lm=lm), output=path)
     with pytest.raises(UsageError, match="holds answers about another metrics"):
         evaluate(program, examples, "f1", run=Run(lm=lm), output=path)
-    with pytest.raises(UsageError, match="about another data, state"):
-        evaluate(program.deepcopy().configure(top_k=2), examples[:4], "exact_match", run=Run(lm=lm), output=path)
     program.answer.demos = [dspy.Example(question="x", passages=[], style="short", answer="y")]
     program.retriever.name = "another"
     with pytest.raises(UsageError, match="about another retriever, state"):

@@ -39,11 +39,7 @@ def test_a_title_within_a_longer_one_is_not_meant():
     titles = ["Orle", "Orle Bridge", "Orle Bridge Company"]
     passages = [Passage(title, title, f"The Orle Bridge Company was founded here. {FILL}") for title in titles]
     assert linked(passages) == {(title, "Orle Bridge Company"): "Orle Bridge Company" for title in titles[:2]}
-    for text, named in (
-        ("It stands in the Nimavar Bazaar of Isfahan.", False),
-        ("In Bazaar it is hot.", True),
-        ("They went to Bazaar.", True),
-    ):
+    for text, named in (("It stands in the Nimavar Bazaar of Isfahan.", False), ("They went to Bazaar.", True)):
         passages = [Passage("bazaar", "Bazaar", f"A place. {FILL}"), Passage("school", "School", f"{text} {FILL}")]
         assert linked(passages) == ({("school", "bazaar"): "Bazaar"} if named else {}), text
 

@@ -10,7 +10,6 @@ from compile_helpers import make_examples, reading_lm
 
 from knowgap.compiling import compile, evaluate
 from knowgap.compiling.evaluation.metrics import EVIDENCE, get_metric
-from knowgap.compiling.evaluation.metrics.retrieval import passage_ids
 from knowgap.compiling.run import Run
 from knowgap.errors import DataError
 from knowgap.programs.baselines.rag import RAG
@@ -33,6 +32,7 @@ RANKED, PARTS = found("x", "g2", "y", "g1", "z"), found("x", "g1#0123456789", "g
 @pytest.mark.parametrize(
     ("ranking", "scores"),
     [
+        ([Hit(Passage(id="g1", title="", text="t"), 1.0, 1), "x"], {"recall": 1 / 2, "precision": 1 / 2}),
         (RANKED, {"recall": 1, "precision": 2 / 5, "mrr": 1 / 2, "recall@2": 1 / 2, "precision@2": 1 / 2, "mrr@1": 0}),
         (RANKED, {"precision@4": 1 / 2, "recall@100": 1}),
         (PARTS, {"recall": 1 / 2, "precision": 2 / 3, "mrr": 1 / 2}),  # parts of a document, which count as one
@@ -51,12 +51,6 @@ def test_nothing_found_scores_0_and_no_gold_passages_are_refused(name):
     for example in (dspy.Example(question="why?"), dspy.Example(question="why?", gold_ids=[])):
         with pytest.raises(DataError, match=r"gold_ids.*'why\?'"):
             metric(example, found("x"))
-
-
-def test_passages_come_in_every_shape_and_count_once():
-    passage = Passage(id="g1", title="", text="t")
-    assert passage_ids([passage, Hit(passage, 1.0, 1), "g1"]) == ["g1"]
-    assert passage_ids(dspy.Prediction(passages=["b", "a", "b"])) == ["b", "a"]
 
 
 def prediction(*hits: str, used: Sequence[str] = (), **shown: int) -> dspy.Prediction:
