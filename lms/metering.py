@@ -87,13 +87,9 @@ class UsageTracker(BaseCallback):
     """
 
     def __init__(self, prices: Prices | None = None):
-        self.usage, self._prices = Usage(), prices
+        self.usage, self.prices = Usage(), prices
         self._lock = threading.Lock()
         self._asked: dict[str, int] = {}  # running predictors, and how many calls they have made
-
-    def append(self, entry: Mapping[str, Any]) -> None:
-        """Count a reply, from the entry that DSPy makes for its history."""
-        self.add(_usage_of(entry, self._prices))
 
     def add(self, usage: Usage) -> None:
         """Count calls that were made elsewhere."""
@@ -128,7 +124,7 @@ class UsageTracker(BaseCallback):
 def _report(record: Callable[[Any], None], entry: Mapping[str, Any]) -> None:
     """Stand in for a model's `update_history`: report an entry to the active trackers, and record it if wanted."""
     for tracker in _trackers():
-        tracker.append(entry)
+        tracker.add(usage_of(entry, tracker.prices))
     if keeps_history():
         record(entry)
 
@@ -200,8 +196,11 @@ def dollars(prompt_tokens: float, completion_tokens: float, prices: Prices) -> f
     return (prompt_tokens * prices[0] + completion_tokens * prices[1]) / 1e6
 
 
-def _usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
-    """The usage of one call; a call that a cache answered is billed nothing, but its response tells its tokens."""
+def usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
+    """The usage of one call, from the entry that DSPy makes for its history.
+
+    A call that a cache answered is billed nothing, but its response tells its tokens.
+    """
     billed, response = entry.get("usage"), entry.get("response")
     responses = response if isinstance(response, tuple) else (response,)
     parts = [billed] if billed else [get_part(part, "usage") for part in responses]

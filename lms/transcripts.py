@@ -148,8 +148,5 @@ class TranscriptAdapter(dspy.Adapter):
         text = completion.partition(END)[0].strip()
         stray = next((token for token in CONTROL_TOKENS if token in text), None)
         if stray or not text:
-            message = f"{stray} within the text" if stray else "no text"
-            raise AdapterParseError(
-                adapter_name="TranscriptAdapter", signature=signature, lm_response=completion, message=message
-            )
+            raise AdapterParseError("TranscriptAdapter", signature, completion, f"{stray or 'nothing'} within the text")
         return {next(iter(signature.output_fields)): text}

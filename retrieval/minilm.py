@@ -199,22 +199,15 @@ class SentenceEncoder:
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Unit vectors of the first 256 tokens of each text, [texts, 384]."""
-        means = np.zeros((len(texts), self.dim), dtype=np.float32)
-        for i, _, states in self._encoded(texts):
-            means[i] = states.mean(0)
-        return unit(means)
+        means = [states.mean(0) for _, states in self.encode_tokens(texts)]
+        return unit(np.reshape(means, (-1, self.dim)))
 
     def encode_tokens(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.float32]]]:
         """The token ids of each text, at most 256 with [CLS] and [SEP]; and the last layer's vectors, [tokens, 384]."""
-        encoded = {i: (ids, states) for i, ids, states in self._encoded(texts)}
-        return [encoded[i] for i in range(len(texts))]
-
-    def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[int, list[int], npt.NDArray[np.float32]]]:
-        """Each text's position, token ids and vectors, in no particular order."""
-        tokens = token_ids(self.tokenizer, texts, MAX_TOKENS)
+        tokens, encoded = token_ids(self.tokenizer, texts, MAX_TOKENS), dict[int, npt.NDArray[np.float32]]()
         for own, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH):
-            for i, states in zip(own, self._model(ids, attention).numpy(), strict=True):
-                yield i, tokens[i], states[: len(tokens[i])]
+            encoded |= zip(own, self._model(ids, attention).numpy(), strict=True)
+        return [(ids, encoded[i][: len(ids)]) for i, ids in enumerate(tokens)]
 
 
 @lru_cache(maxsize=1)

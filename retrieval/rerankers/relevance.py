@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from knowgap.retrieval.hub import one_thread
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import read_weights, sentence_encoder, unit
 from knowgap.retrieval.rerankers.reranker import PairScorer
@@ -59,9 +60,7 @@ class RelevanceFeatures:
     """
 
     def __init__(self, projection: npt.NDArray[np.floating]) -> None:
-        import torch
-
-        self._projection = torch.from_numpy(np.asarray(projection, dtype=np.float32))
+        self._projection = np.asarray(projection, dtype=np.float32)
         self._texts: LRUCache[str, EncodedText] = LRUCache(_REMEMBERED)
         tokenizer = sentence_encoder().tokenizer
         size = tokenizer.get_vocab_size()
@@ -86,13 +85,11 @@ class RelevanceFeatures:
         return self._texts.get(texts, lambda new: [self._project(*text) for text in encode(new)])
 
     def _project(self, ids: list[int], states: npt.NDArray[np.float32]) -> EncodedText:
-        import torch
-
         is_word = self._is_word[ids]
         kept = is_word if is_word.any() else np.ones_like(is_word)
         weights = self._rarity[ids][kept] + _LEAST_WEIGHT
-        # NumPy's own threads would contend with torch's for the cores
-        tokens = (torch.from_numpy(states[kept]) @ self._projection.T).numpy()
+        with one_thread():
+            tokens = states[kept] @ self._projection.T
         return EncodedText(unit(states.mean(0)), unit(tokens).astype(np.float16), weights / weights.sum())
 
 

@@ -107,12 +107,6 @@ def test_threads_share_the_one_file_of_the_cache(tmp_path, monkeypatch):
     assert not dspy.cache.enable_disk_cache
 
 
-def test_an_unknown_provider_is_one_line():
-    with pytest.raises(LanguageModelError, match=r"'opnai/gpt-4o' cannot be used: .*Provider NOT provided") as error:
-        check_reachable(make_lm("opnai/gpt-4o"))
-    assert "\n" not in str(error.value)
-
-
 def test_options_are_read_by_their_kind():
     written = {"temperature": "0.2", "max_tokens": "500", "timeout": "60", "num_retries": "0"}
     assert repr(list(parse_options(written).values())) == "[0.2, 500, 60.0, 0]"

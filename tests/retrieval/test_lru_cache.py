@@ -1,6 +1,3 @@
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 from knowgap.retrieval.lru_cache import LRUCache
 
 
@@ -20,20 +17,3 @@ def test_missing_keys_are_computed_once_and_the_least_recently_used_dropped():
     assert cache.get([3, 2, 4, 1], double) == [6, 4, 8, 2]
     assert computed == [[3, 1], [2], [4], [1]]
     assert cache.get(range(50), double) == [2 * key for key in range(50)]  # more keys than it keeps
-
-
-def test_a_known_value_does_not_wait_for_another_that_is_computed():
-    cache, computing, release = LRUCache(3), threading.Event(), threading.Event()
-
-    def compute(keys):
-        computing.set()
-        return [release.wait(60)] * len(keys)
-
-    cache.get(["one"], lambda keys: [1])
-    with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(cache.get, ["two"], compute)
-        assert computing.wait(60)
-        assert cache.get(["one"], compute) == [1]
-        assert not slow.done()
-        release.set()
-        assert slow.result(60) == [True]

@@ -1,9 +1,7 @@
 import copy
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import CrossEncoderReranker, Reranker, make_reranker
@@ -35,12 +33,6 @@ class TestEveryReranker:
         some = [*PAIRS[::-7], PAIRS[0]]
         assert make().score(some) == pytest.approx([scores[PAIRS.index(pair)] for pair in some], abs=2e-3)
 
-    def test_threads(self, make):
-        reranker = make()
-        with ThreadPoolExecutor(6) as pool:
-            parts = list(pool.map(reranker.score, [PAIRS[i : i + 9] for i in range(0, 54, 3)]))
-        assert parts == [reranker.score(PAIRS[i : i + 9]) for i in range(0, 54, 3)]
-
     def test_says_what_it_is_and_scores_blank_texts(self, make):
         reranker = make()
         assert reranker.score([]) == []
@@ -67,13 +59,6 @@ def test_cross_encoder_scores_are_the_logits_of_the_model(cross_encoder):
     expected = logits_of(cross_encoder, PAIRS[:15])[:, 0].tolist()
     assert CrossEncoderReranker(cross_encoder).score(PAIRS[:15]) == pytest.approx(expected, abs=1e-4)
     assert len(set(np.round(expected, 3))) > 5
-
-
-def test_half_precision_changes_little(cross_encoder, monkeypatch):
-    single = CrossEncoderReranker(cross_encoder).score(PAIRS)
-    half_precision = "knowgap.retrieval.rerankers.reranker.half_precision"
-    monkeypatch.setattr(half_precision, lambda device: torch.autocast("cpu", torch.bfloat16))  # as on a GPU
-    assert np.corrcoef(CrossEncoderReranker(cross_encoder).score(PAIRS), single)[0, 1] > 0.99
 
 
 def test_default_thresholds(cross_encoder, tmp_path):
