@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import copy
 import functools
 import math
+import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,16 +18,15 @@ import dspy
 from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UsageError
-from knowgap.lms.cancelling import check_cancelled
+from knowgap.lms.cancelling import check_cancelled, run_cancellable
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Configurable, Integer, Threshold
 from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction, cite_answer, say_unsupported
 from knowgap.programs.replies.asking import Reply, ask_until_read, lm_of, predict_of, without_last
 from knowgap.programs.replies.text import fits_style, known_text, text_of, without_surrogates
-from knowgap.programs.streaming import Listener, Streamable
 from knowgap.programs.trace import steps
-from knowgap.programs.trace.recorder import RECORDER, Budget, CallsSpent, TraceRecorder, recording
+from knowgap.programs.trace.recorder import RECORDER, Budget, CallsSpent, Listener, TraceRecorder, recording, threads
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.retrieval.searching import search_all
@@ -37,7 +39,7 @@ _SHORTEN = dspy.Predict(ShortenAnswer)
 """The predictor that shortens an answer: small models tend to write whole sentences."""
 
 
-class Program(Streamable, Configurable):
+class Program(Configurable):
     """A question-answering method.
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
@@ -85,16 +87,17 @@ class Program(Streamable, Configurable):
         """The index and the models that copies of the program share, by name; None for one that was not given."""
         return {name: getattr(self, name) for name in self.part_names}
 
-    def __call__(self, question: str) -> dspy.Prediction:
+    def __call__(self, question: str, *, listener: Listener | None = None) -> dspy.Prediction:
         """Answer a question: `program(question="…")`.
+
+        Args:
+            listener: called with each step of the trace, and the passages that it added, as they happen, in the thread
+                that takes the step. An error that it raises ends the question.
 
         Raises:
             EmptyQuestion: the question has no visible character.
             UsageError: the question is not a text of valid Unicode.
         """
-        return self._respond(question)
-
-    def _respond(self, question: str, listener: Listener | None = None) -> dspy.Prediction:
         if not isinstance(question, str) or without_surrogates(question) != question:
             raise UsageError(f"the question is {question!r:.80}, not a text of valid Unicode")
         if all(character.isspace() or not character.isprintable() for character in question):
@@ -117,6 +120,16 @@ class Program(Streamable, Configurable):
         wrapped = isinstance(output, tuple)  # by an optimizer, which has `forward` return more
         (output[0] if wrapped else output).trace = recorder.finish(self.name)
         return output
+
+    async def acall(self, question: str, *, listener: Listener | None = None) -> dspy.Prediction:
+        """Answer a question without blocking the event loop; once cancelled, it calls no model and no index."""
+        cancelled, context = threading.Event(), contextvars.copy_context()
+        answer = functools.partial(self, question, listener=listener)
+        try:
+            return await asyncio.wrap_future(threads().submit(context.run, run_cancellable, cancelled, answer))
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
 
     # What a method's `forward` uses.
 

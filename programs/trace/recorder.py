@@ -19,12 +19,14 @@ from typing import Any, TypeVar
 
 from knowgap.lms.cancelling import run_cancellable
 from knowgap.lms.metering import UsageTracker
-from knowgap.programs.streaming import Listener
 from knowgap.programs.trace.steps import Retrieved, Step
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
 
 T = TypeVar("T")
+
+Listener = Callable[[Step, Sequence[Passage]], object]
+"""Called with each step and the passages that came with it right after both were recorded, in the same thread."""
 
 RECORDER: contextvars.ContextVar[TraceRecorder] = contextvars.ContextVar("knowgap_recorder")
 """The recorder of the question that is being answered in this thread."""
@@ -128,6 +130,12 @@ class TraceRecorder:
         cost.passages, cost.seconds = len(self.shown), time.perf_counter() - self.started
         facts: dict[str, Any] = {"steps": self.steps, "passages": self.passages, "shown": self.shown, "cost": cost}
         return Trace.model_construct(program=program, question=self.question, **facts)
+
+
+@functools.cache
+def threads() -> ThreadPoolExecutor:
+    """Threads for awaited questions; asyncio's own pool has too few for calls that mostly wait."""
+    return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-question")
 
 
 @contextmanager
