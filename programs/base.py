@@ -91,6 +91,7 @@ class Program(Configurable):
         """Answer a question: `program(question="…")`.
 
         Args:
+            question: a text.
             listener: called with each step of the trace, and the passages that it added, as they happen, in the thread
                 that takes the step. An error that it raises ends the question.
 
@@ -185,8 +186,7 @@ class Program(Configurable):
         recorder.count_read(read)
         if shortened.passages or shortened.demonstrations:
             self.record(shortened)
-            prompt = f"a prompt of {self.name} ({act}) is longer than the context window of the language model"
-            warnings.warn(f"{prompt}: the trace lists what is left out", stacklevel=2)  # shown once
+            warnings.warn(f"{self.name} ({act}): the prompt was too long; the trace says what it lacks", stacklevel=2)
         if reply.prediction is None:
             self.record(steps.Malformed(act=act, problem=reply.problem))
         return reply.prediction
