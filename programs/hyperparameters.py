@@ -7,7 +7,6 @@ it. The value lives in the instance as a `dspy.Parameter`: `program.save` and `.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -185,7 +184,7 @@ class Configurable(dspy.Module):
     def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:
         """Make a program with a preset's hyperparameters; `kwargs` are arguments of the class and override them.
 
-        If the reranker is not BGE-reranker-base, a δ on the scale of that model is left out, with a warning.
+        If the reranker is not BGE-reranker-base, a δ on the scale of that model is left out.
 
         Raises:
             UnknownName: the program has no such preset.
@@ -193,10 +192,8 @@ class Configurable(dspy.Module):
         if name not in cls.presets:
             raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
         values = dict(cls.presets[name])
-        if "delta" in values and "delta" not in kwargs and not is_bge_base(kwargs.get("reranker")):
-            left_out = f"preset {name}: its delta is left out, since it is on BGE-reranker-base's scale"
-            warnings.warn(left_out, stacklevel=2)
-            del values["delta"]
+        if not is_bge_base(kwargs.get("reranker")):
+            values.pop("delta", None)
         return cls(retriever, **values | kwargs)
 
     @property

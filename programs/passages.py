@@ -55,17 +55,8 @@ def knowledge_tokens(passages: Iterable[Passage]) -> int:
     return sum(len(WORD.findall(f"{passage.title} {passage.text}")) for passage in passages)
 
 
-LM = "lm"
-"""The name that asks for `LMEntailment`."""
 Claims = dict[str, list[Passage]]
 """The passages that each statement cites."""
-
-
-def strip_citations(text: str) -> str:
-    """The text without its bracketed citations, as ALCE removes them; a text without citations is unchanged."""
-    if not re.search(r"\[\d", text):
-        return text
-    return re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")
 
 
 def strip_numbers(text: str) -> str:
@@ -112,7 +103,7 @@ class LMEntailment(NeverCopied):
     judges.
     """
 
-    name = LM
+    name = "lm"
     default_threshold = 0.5
 
     def __init__(self) -> None:
@@ -148,6 +139,6 @@ def entailment_of(given: EntailmentModel | str | None) -> EntailmentModel:
     Raises:
         CheckpointError: there is no model of this name.
     """
-    if given is None:
-        return GroundingEntailment()
-    return given if not isinstance(given, str) else LMEntailment() if given == LM else make_entailment(given)
+    if isinstance(given, str):
+        return LMEntailment() if given == LMEntailment.name else make_entailment(given)
+    return given or GroundingEntailment()

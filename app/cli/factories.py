@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -209,9 +208,7 @@ def check_programs(options: o.ProgramOptions, *, searching: bool = False) -> dic
         own = {part: models[part] for part in {*program_class.part_names, *program_class.sub_models} & {*models}}
         taken |= {*own}
         make = partial(_make, program_class, artifact, settings, own)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            made = make(None, None)
+        made = make(None, None)
         unseen = is_module(program_class) and getattr(options, "folder", None)  # it may search in ways of its own
         checked[name] = CheckedProgram(bool(made.needs_retriever or unseen), make, made.parts().get("generator"))
     for name in parts.keys() - taken:

@@ -163,8 +163,7 @@ def test_the_delta_of_a_preset_is_for_bge_alone():
     bge, other = TableReranker(lambda *_: 0.0, 3.0), TableReranker(lambda *_: 0.0, -1.0)
     bge.name = "BAAI/bge-reranker-base"
     assert MIGRES.from_preset("open_domain", reranker=bge).delta == 5.0
-    with pytest.warns(UserWarning, match="delta"):
-        assert MIGRES.from_preset("open_domain", reranker=other).delta is None
+    assert MIGRES.from_preset("open_domain", reranker=other).delta is None
 
 
 def test_a_passage_hit_by_several_queries_keeps_its_highest_score():

@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from knowgap.errors import DataError
-from knowgap.programs.passages import strip_citations
+from knowgap.programs.passages import strip_numbers
 from knowgap.programs.replies.asking import ask_until_read
 from knowgap.signatures import JudgeAnswer
 from knowgap.signatures.values import is_unknown
@@ -167,7 +167,7 @@ def str_em(example: Any, prediction: Any, trace: Any = None) -> float:
     answer = predicted_answer(prediction)
     if answer is None:
         return 0.0
-    text = normalize_answer(strip_citations(answer.strip().split("\n")[0]))
+    text = normalize_answer(strip_numbers(answer.strip().split("\n")[0]))
     answered = [any(normalize_answer(short) in text for short in shorts) for shorts in readings]
     return sum(answered) / len(answered)
 

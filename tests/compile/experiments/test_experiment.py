@@ -38,9 +38,6 @@ TABLE = {
 }
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:preset .* its delta")  # the embedded reranker has another scale
-
-
 @pytest.fixture
 def experiment(tmp_path: Path) -> dict[str, Any]:
     """The table with questions on disk and an index, and an output folder."""
