@@ -108,13 +108,6 @@ def test_it_stops_at_so_many_distinct_passages(cap, read):
     assert (trace.stopped, len(trace.of(Reasoned))) == ("passages", read)
 
 
-def test_the_two_searches_are_fused_by_reciprocal_rank():
-    # 1/61 + 1/62 > 1/63 + 1/63 > 1/61 > 1/62: found by both outweighs found first by one
-    table = {QUESTION: [], "new 1 a?": [TOWN, GALE, COUNTY], "new 1 b?": [LAKE, TOWN, COUNTY]}
-    trace = endless(retriever=table, iterations=1, top_k=3)[0].trace
-    assert trace.of(Reasoned)[1].passages == ["town", "county", "lake"]
-
-
 @pytest.mark.parametrize(("threshold", "note"), [(0.5, NOTES[2]), (0.9, NOTES[0])])
 def test_a_probability_above_the_threshold_is_better(threshold, note):
     changes = {"compare": {"better": {"noul": 0.8}}, "propose": [*ASKED, []]}

@@ -59,9 +59,11 @@ def test_what_is_missing_is_searched_for_and_found():
     assert trace.of(Answered)[-1].supported is True
 
 
-def test_a_question_that_the_first_passages_settle_costs_one_call():
-    prediction, engine = ask([reply([1], "Ada Venn", True)])
-    assert (prediction.answer, prediction.supported, engine.acts) == ("Ada Venn", True, ["read"])
+@pytest.mark.parametrize("first", [reply([1], "Ada Venn", True), reply([], "ADA venn", True)])
+def test_a_question_that_the_first_passages_settle_costs_one_call(first):
+    """A reply that names no passage rests on those that contain its answer."""
+    prediction, engine = ask([first])
+    assert (prediction.supported, ids(prediction.passages), engine.acts) == (True, ["bridge"], ["read"])
 
 
 @pytest.mark.parametrize(
@@ -76,11 +78,6 @@ def test_a_question_that_the_first_passages_settle_costs_one_call():
 def test_what_is_not_settled_is_not_the_end(first):
     prediction, _ = ask([first, SETTLED], verdict("Tarn"))
     assert prediction.trace.cost.retrievals == 2
-
-
-def test_a_reply_that_names_no_passage_rests_on_those_that_contain_its_answer():
-    prediction, _ = ask([reply([], "ADA venn", True)])
-    assert (prediction.supported, ids(prediction.passages)) == (True, ["bridge"])
 
 
 def test_without_a_query_the_missing_fact_is_the_query_once():

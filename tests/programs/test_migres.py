@@ -166,12 +166,6 @@ def test_the_delta_of_a_preset_is_for_bge_alone():
     assert MIGRES.from_preset("open_domain", reranker=other).delta is None
 
 
-def test_a_passage_hit_by_several_queries_keeps_its_highest_score():
-    prediction, engine = two_steps(small(), query=[{"queries": [THIRD, SECOND]}])
-    assert prediction.trace.of(Reranked)[1].kept == {"moor": 6.0}
-    assert engine.asked("leaf")[1]["queries"] == [SECOND]
-
-
 @pytest.mark.parametrize(
     ("whole", "sentences", "text", "compression"),
     [
@@ -244,11 +238,12 @@ def test_the_main_module_says_whether_it_answers(said, answered):
     assert prediction.answer == (said["answer"] if answered else "Wick")
 
 
-def test_memory_leaves_out_passages_read_and_queries_asked():
-    queries = [QUESTION.upper().rstrip("?"), SECOND, f" {SECOND} "]
-    prediction, _ = two_steps(small(delta=0.0), query=[{"queries": queries}])
-    assert prediction.trace.of(Queried)[0].queries == [SECOND]
-    assert [list(step.kept) for step in prediction.trace.of(Reranked)] == [["ferry", "noise"], ["moor"]]
+def test_memory_leaves_out_passages_read_and_queries_asked_and_the_highest_of_several_scores_counts():
+    queries = [QUESTION.upper().rstrip("?"), THIRD, SECOND, f" {SECOND} "]
+    prediction, engine = two_steps(small(delta=0.0), query=[{"queries": queries}])
+    assert prediction.trace.of(Queried)[0].queries == [THIRD, SECOND]
+    assert [step.kept for step in prediction.trace.of(Reranked)] == [{"ferry": 4.0, "noise": 1.0}, {"moor": 6.0}]
+    assert engine.asked("leaf")[1]["queries"] == [SECOND]
 
 
 def test_it_stops_without_a_new_query():

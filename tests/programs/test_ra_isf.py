@@ -17,9 +17,6 @@ from knowgap.signatures import STYLES, SubAnswer
 def model(*, known=(), relevant=(), enough=True, parts=None, answers=None, **replies):
     """A script: what the model knows, which passages (by title) are relevant, how it breaks questions down."""
 
-    def answer(inputs):
-        return (answers or {}).get(inputs["question"], f"answer to {inputs['question']}")
-
     def judge(inputs):
         ids = [passage["id"] for passage in inputs["passages"] if passage["title"] in relevant]
         return {"relevant_ids": ids, "answerable": enough and bool(ids)}
@@ -29,7 +26,7 @@ def model(*, known=(), relevant=(), enough=True, parts=None, answers=None, **rep
         "relevant": lambda inputs: inputs["passage"].split(":")[0] in relevant,
         "joint": judge,
         "decompose": parts if callable(parts) else lambda inputs: (parts or {})[inputs["question"]],
-        "answer": answer,
+        "answer": lambda inputs: (answers or {}).get(inputs["question"], "an answer"),
     }
     return {**script, **replies}
 
@@ -163,9 +160,18 @@ def test_depth_is_counted_and_capped(depth, critical):
 # The ablations of table 2.
 
 
-def test_without_self_knowledge_nothing_is_judged_known():
-    prediction, engine = run(mother(known=(MOTHER,)), MOTHER, MOTHER_TABLE, self_knowledge=False)
-    assert ("know" in engine.acts, prediction.trace.stopped) == (False, "relevant passages")
+@pytest.mark.parametrize(
+    ("left_out", "acts", "reason"),
+    [
+        ("self_knowledge", [*["relevant"] * 5, "answer"], "relevant passages"),
+        ("question_decomposition", ["know", *["relevant"] * 5], "no decomposition"),
+    ],
+)
+def test_without_a_module(left_out, acts, reason):
+    relevant = ("Magda",) if left_out == "self_knowledge" else ()
+    prediction, engine = run(mother(relevant=relevant), MOTHER, MOTHER_TABLE, **{left_out: False})
+    assert (engine.acts, prediction.trace.stopped) == (acts, reason)
+    assert prediction.answer == ("Małgorzata Braunek" if relevant else "unknown")
 
 
 def test_without_passage_relevance_nothing_is_retrieved():
@@ -173,12 +179,6 @@ def test_without_passage_relevance_nothing_is_retrieved():
     prediction, engine = run(script, SNOOP, SNOOP_TABLE, passage_relevance=False, depth=0)
     assert (prediction.trace.cost.retrievals, prediction.passages, engine.asked("relevant")) == (0, [], [])
     assert [part.answer for part in prediction.sub_answers] == ["unknown"] * 4
-
-
-def test_without_decomposition_what_is_not_relevant_is_unknown():
-    prediction, engine = run(mother(relevant=()), MOTHER, MOTHER_TABLE, question_decomposition=False)
-    assert (prediction.answer, prediction.trace.stopped) == ("unknown", "no decomposition")
-    assert engine.acts == ["know", *["relevant"] * 5]
 
 
 # Models of their own.
