@@ -18,9 +18,8 @@ from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.run import Run
-from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.errors import LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.metering import without_history
-from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.programs.trace.evidence import evidence_fates
 from knowgap.programs.trace.steps import Stopped
@@ -34,15 +33,11 @@ _OPTIONS_OF_NOBODY = frozenset(("self", "student", "teacher", "kwargs", "eval_kw
 
 
 class Optimizer(NamedTuple):
-    """One of DSPy's optimizers: the class in `dspy`, what it does, and the default options that differ from DSPy's.
-
-    `writes` is whether it asks the language model to write instructions, which the embedded reader cannot.
-    """
+    """One of DSPy's optimizers: the class in `dspy`, what it does, and the default options that differ from DSPy's."""
 
     class_name: str
     summary: str
     defaults: dict[str, Any]
-    writes: bool = False
 
 
 OPTIMIZERS: dict[str, Optimizer] = {
@@ -53,8 +48,8 @@ OPTIMIZERS: dict[str, Optimizer] = {
         "bootstraps several sets and keeps the best on the valset",
         {"num_candidate_programs": 8, **_RIGHT_RUNS},
     ),
-    "mipro": Optimizer("MIPROv2", "words instructions and picks demonstrations", {"max_labeled_demos": 0}, writes=True),
-    "gepa": Optimizer("GEPA", "rewrites instructions after reading what went wrong", {}, writes=True),
+    "mipro": Optimizer("MIPROv2", "words instructions and picks demonstrations", {"max_labeled_demos": 0}),
+    "gepa": Optimizer("GEPA", "rewrites instructions after reading what went wrong", {}),
 }
 """The optimizers by name."""
 
@@ -94,10 +89,6 @@ def run_optimizer(
     without_missing_gold([*trainset, *(valset or ())], program.retriever, name)
     model = resolve_lm(run.lm, program)
     author = teacher_lm or model
-    if OPTIMIZERS[optimizer].writes and getattr(author, "model", "") == EXTRACTIVE:
-        raise LanguageModelError(
-            f"the embedded reader cannot write instructions, as the optimizer {optimizer} asks for"
-        )
     student = program.deepcopy()
     student._compiled = False
     student.concurrent = False  # demonstrations then come in the order of the algorithm, whichever call ends first
@@ -139,7 +130,7 @@ def _compile(student: Program, optimizer: str, given: dict[str, Any], options: d
     Raises:
         UnknownName: an option that neither the class's constructor nor its compile step takes.
     """
-    class_name, _, defaults, _ = OPTIMIZERS[optimizer]
+    class_name, _, defaults = OPTIMIZERS[optimizer]
     kind = getattr(dspy, class_name)
     constructor, step = (inspect.signature(each).parameters for each in (kind.__init__, kind.compile))
     known = {*constructor, *step} - {*given} - _OPTIONS_OF_NOBODY

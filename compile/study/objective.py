@@ -185,7 +185,5 @@ def expected_gain(scores: Sequence[float], best: Sequence[float]) -> float:
     doubtful = [*differences, 1.0, -1.0]
     ahead = sum(differences) + left * fmean(doubtful)
     spread = math.sqrt(left * pvariance(doubtful) * (1 + left / len(doubtful)))
-    if not spread:
-        return max(0.0, ahead) / len(best)
     left_to_win, normal = ahead / spread, NormalDist()
     return (ahead * normal.cdf(left_to_win) + spread * normal.pdf(left_to_win)) / len(best)

@@ -43,12 +43,9 @@ class StudyResult(Generic[P]):
     stopped: str
 
     def __repr__(self) -> str:
-        name, default = self.objective.metric, self.default
-        before = f"; {default.values[0]:.3f} with the defaults" if default is not None else ""
-        return (
-            f"StudyResult({self.objective.program.name}: {len(self.trials)} trials, ended by: {self.stopped}; "
-            f"trial {self.best.number} is chosen with {name} {self.best.values[0]:.3f} on dev{before})"
-        )
+        score = f"{self.objective.metric} {self.best.values[0]:.3f} on dev"
+        chosen = f"trial {self.best.number} of {len(self.trials)} is chosen with {score}"
+        return f"StudyResult({self.objective.program.name}: {chosen}; ended by: {self.stopped})"
 
     @cached_property
     def program(self) -> P:

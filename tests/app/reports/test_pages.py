@@ -16,10 +16,7 @@ from knowgap import Run
 from knowgap.compiling import Evaluation, Evaluations, evaluate
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.questions.author import Draft
-from knowgap.errors import DataError, UsageError
-from knowgap.programs.baselines.rag import RAG
 from knowgap.reports.pages import render_report, write_questions_page
-from knowgap.retrieval import BM25Index, Passage
 
 HOSTILE = '<script>alert("x")</script><img src=http://evil.example/x.png onerror=alert(1)> & \u202e\x1b[31m'
 
@@ -53,14 +50,6 @@ def test_evaluations_show_scores_types_and_every_question(tests_before_and_after
     assert all(record.question in page.text for record in after.records)
     assert len(page.having("ol", "trace")) == 2 * 12
     assert "Who lives in house x3? → house x3" in page.text
-
-
-def test_a_part_of_a_gold_document_is_a_gold_passage_that_was_cited():
-    [example] = make_examples(1)
-    part = Passage(f"{example.id}#0123456789", "house", f"{example.answer} lives in house {example.id}.")
-    evaluation = evaluate(RAG(BM25Index.from_passages([part])), [example], "recall", run=Run(lm=reading_lm()[0]))
-    assert evaluation.mean() == 1.0
-    assert "1 of 1 gold passages cited" in read_page(render_report(evaluation)).text
 
 
 def test_everything_from_the_data_is_text_failures_included():
@@ -107,14 +96,6 @@ def test_long_lists_keep_what_differs():
     assert len(page.having("details", "win")) == 10
     assert "500 of 600 questions are listed" in page.text
     assert "No trace was kept" in page.text
-
-
-def test_bad_places_get_one_clear_line(tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
-    for name, error in (("absent", UsageError), ("empty", UsageError), ("other.json", DataError)):
-        with pytest.raises(error, match=name):
-            render_report(tmp_path / name)
 
 
 DRAFTS = [

@@ -6,11 +6,11 @@ from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, 
 from support import scripted_lm
 
 from knowgap.compiling.demonstrations.demo_sets import EXCERPT_WORDS, DemoSets, excerpt
-from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, feedback_metric, run_optimizer
+from knowgap.compiling.demonstrations.optimizers import feedback_metric, run_optimizer
 from knowgap.compiling.evaluation.metrics.answers import exact_match
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
-from knowgap.lms.providers import EXTRACTIVE
+from knowgap.lms import make_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.trace.evidence import NOT_SEARCHED, USED
 
@@ -49,12 +49,6 @@ def test_bootstrap_shows_runs_that_were_right(program, examples):
     assert compiled.values() == program.values() == {**program.values(), "top_k": 3, "careful": True}
     assert not any(demos(program).values())
     assert compiled.concurrent
-
-
-def test_examples_need_not_name_their_input(program, examples):
-    """`dspy.Example(question=…, answer=…)` suffices, as for `evaluate`."""
-    bare = [dspy.Example(question=each.question, answer=each.answer) for each in examples]
-    assert demos(run(program, bare)) == demos(run(program, examples))
 
 
 def test_wrong_runs_become_no_demonstrations(program, examples):
@@ -146,13 +140,11 @@ def test_labeled_shows_examples_to_predictors_that_they_label(program, examples)
         ({"max_demos": 3}, UnknownName, "'max_demos'"),
         ({"examples": []}, UsageError, "trainset"),
         ({"optimizer": "mipro", "auto": "light", "num_candidates": 2}, UsageError, "mipro"),
-        *(({"optimizer": n}, LanguageModelError, n) for n, optimizer in OPTIMIZERS.items() if optimizer.writes),
+        ({"optimizer": "mipro", "lm": make_lm("extractive")}, LanguageModelError, "does not serve"),
     ],
 )
 def test_refusals(program, examples, options, error, named):
     lm, engine = reading_lm()
-    if error is LanguageModelError:
-        lm.model = EXTRACTIVE  # which writes no instructions
     with pytest.raises(error, match=named):
         run(program, **{"examples": examples, "lm": lm, **options})
     assert engine.calls == []

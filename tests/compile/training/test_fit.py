@@ -102,20 +102,6 @@ def test_it_says_what_it_did_and_does_it_once(whole, tmp_path: Path):
         train_tiny(whole.folder, config=other)
 
 
-def test_an_interrupted_training_with_other_settings_begins_at_the_first_step(tmp_path: Path):
-    class Interrupted(Exception):
-        pass
-
-    def stop(done, total, text):
-        if done == 5:
-            raise Interrupted
-
-    with pytest.raises(Interrupted):
-        train_tiny(tmp_path / "model", progress=stop)
-    assert train_tiny(tmp_path / "model", config=CONFIG.model_copy(update={"epochs": 1.0})).resumed_from == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
-
-
 def test_what_cannot_be_trained_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("Dear Ada")

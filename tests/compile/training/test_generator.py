@@ -15,7 +15,7 @@ from knowgap.compiling.training.generator import TranscriptRecord, action_of, co
 from knowgap.errors import UsageError
 from knowgap.lms.providers import load_trained
 from knowgap.programs.rq_rag import RQRAG
-from knowgap.retrieval.passage import Passage, part_id
+from knowgap.retrieval.passage import Passage
 from tests.lms.tiny_generator import write_base_model
 
 CORPUS = [
@@ -89,12 +89,6 @@ def test_what_gives_no_transcript_is_dropped_and_counted(tmp_path, teacher, reas
     ([record], _), _ = construct(tmp_path / "t.jsonl", EXAMPLES[1:2], teach(**teacher), top_k=1)
     assert reason in record.dropped
     assert bool(record.dropped) == bool(reason)
-
-
-def test_a_part_of_a_gold_document_is_a_gold_passage(tmp_path):
-    parts = [Passage(part_id(p.id, "0123456789"), p.title, p.text) for p in CORPUS]
-    (records, _), _ = construct(tmp_path / "t.jsonl", EXAMPLES[1:2], index=OverlapRetriever(parts), corpus=[])
-    assert [record.dropped for record in records] == [""]
 
 
 def test_a_file_of_something_else_is_refused_and_what_is_missing_written(tmp_path):
