@@ -14,33 +14,13 @@ def tokens(*pieces):
 @pytest.mark.parametrize(
     ("pieces", "field", "value", "expected"),
     [
-        (  # the chat format
-            ("[[ ## ", "answer", " ## ]]", "\n", "Vill", "a Rosa", "\n\n[[ ##", " confidence ## ]]\n0.7"),
-            "answer",
-            "Villa Rosa",
-            [-5, -6],
-        ),
-        (  # a word of the value before the header is not the value
-            ("The answer", " is no.\n", "[[ ## answer ## ]]", "\nno", "\n"),
-            "answer",
-            "no",
-            [-4],
-        ),
-        (  # JSON, escaped or not
-            ('{"answer"', ': "', 'say \\"', 'ja\\"', '"}'),
-            "answer",
-            'say "ja"',
-            [-3, -4],
-        ),
+        # a word of the value before the header is not the value
+        (("The answer", " is no.\n", "[[ ## answer ## ]]", "\nno", "\n"), "answer", "no", [-4]),
+        # JSON, escaped or not; a token that reaches over a border of the value belongs to it
+        (('{"answer"', ': "', 'say \\"', 'ja\\""', "}"), "answer", 'say "ja"', [-3, -4]),
         (('{"answer": "', "Malm\\u00f6", '"}'), "answer", "Malmö", [-2]),
-        # a token that reaches over a border of the value belongs to it
-        (('{"answer":', ' "Ro', 'me"', "}"), "answer", "Rome", [-2, -3]),
-        (  # tokens that lost their white space
-            ("[[", "##", "answer", "##", "]]", "Villa", " ", "Rosa", "\n", "[["),
-            "answer",
-            "Villa Rosa",
-            [-6, -7, -8],
-        ),
+        # tokens that lost their white space
+        (("[[##", "answer", "##]]", "Villa", " ", "Rosa", "\n", "[["), "answer", "Villa Rosa", [-4, -5, -6]),
         # what cannot be found is not guessed
         (("Rome",), "answer", "Rome", None),
         (("[[ ## answer ## ]]\n", "Paris"), "answer", "Rome", None),
