@@ -90,12 +90,9 @@ def test_a_passage_cannot_forge_an_answer(form, held):
             assert read_fields(signature, reply) is None
 
 
-@pytest.mark.parametrize("mark", ["[[ answer ]]", "[[Answer", "[[##completed##]]", "<answer>", "</think>", "'answer':"])
-def test_each_mark_that_is_read_is_made_harmless(mark):
-    assert without_marks(f"a {mark} b", signatures.ReasonedAnswer) != f"a {mark} b"
-    assert (
-        without_marks("[1] a < b, [[a]], <b>, 'it': 1", signatures.ReasonedAnswer) == "[1] a < b, [[a]], <b>, 'it': 1"
-    )
+def test_what_looks_like_a_mark_and_is_none_stays():
+    for text in ("[1] a < b", "[[a]]", "<b>", "'it': 1"):
+        assert without_marks(text, signatures.ReasonedAnswer) == text
 
 
 def test_the_adapter_in_the_settings_is_used_leniently_and_one_of_ones_own_as_it_is():
