@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data.indexing import build_index, kept_folder
-from knowgap.errors import DataError, IndexMissing, KnowgapError
+from knowgap.errors import IndexMissing, KnowgapError
 from knowgap.retrieval.documents.reading import Reading, find_files
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.engines import open_index
@@ -21,7 +21,7 @@ from knowgap.storage.progress import Progress, no_progress
 _LOG = logging.getLogger(__name__)
 _WORDS = "bm25"
 _FIRST = 2.0  # seconds in which the documents are read that can be searched before the others
-_AFTER_FAILURE = 30.0  # seconds before the next try, such as after a full disk
+_AFTER_FAILURE = 10.0  # seconds before the next try
 
 
 class LiveIndex(NeverCopied):
@@ -102,33 +102,22 @@ class LiveIndex(NeverCopied):
         return iter(() if self._index is None else self._index)
 
     def _follow(self) -> None:
-        seen: object = None
-        failed = ""
+        seen, failed = list[tuple[str, int, int]](), ""
         while not self._ended.is_set():
-            seconds = self._seconds
-            if (now := self._state()) != seen:
-                seen = now
-                try:
+            try:
+                stats = ((name, path.stat()) for name, path in find_files(self.folder).items())
+                now = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
+                if now != seen or not now:
                     self._index_all()
-                    self.busy = failed = ""
-                except _Ended:
-                    return
-                except DataError as error:  # such as for a folder that has become empty
-                    self.busy = str(error)
-                    self._say(self.busy)
-                except (KnowgapError, OSError) as error:
-                    if str(error) != failed:
-                        _LOG.error("the documents could not be indexed: %s", error)
-                    seen, failed, seconds = None, str(error), _AFTER_FAILURE
-            self._ended.wait(seconds)
-
-    def _state(self) -> object:
-        """A value that changes when a file does."""
-        try:
-            stats = ((name, path.stat()) for name, path in find_files(self.folder).items())
-            return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
-        except (KnowgapError, OSError) as error:
-            return str(error)
+                    self.busy, seen, failed = "", now, ""
+            except _Ended:
+                return
+            except (KnowgapError, OSError) as error:  # such as a full disk, or a folder that has become empty
+                self.busy = str(error)
+                if self.busy != failed:
+                    self._say(f"the documents could not be indexed: {error}")
+                failed = self.busy
+            self._ended.wait(_AFTER_FAILURE if failed else self._seconds)
 
     def _index_all(self) -> None:
         """Update the index; until there is one with the engine, build one with BM25."""

@@ -8,7 +8,6 @@ both.
 from __future__ import annotations
 
 import ctypes
-import errno
 import hashlib
 import json
 import os
@@ -136,9 +135,7 @@ def naming(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None and not isinstance(error, (ConnectionError, TimeoutError)):
-            reason = error.strerror or str(error)  # NumPy's errors have a text only
-            raise OSError(error.errno or errno.EIO, reason, str(path)) from error
+        error.filename = error.filename or str(path)
         raise
 
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from knowgap.storage.files import UNFINISHED, file_digest, sync, write_file
 
 STAMPS = ".checked.json"
-_SYNCED_AT_ONCE = 8
 
 
 def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, str]:
@@ -32,8 +30,8 @@ def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, str]:
             folders.append(path)
         elif name.parts[0] not in leave_out:
             files[name.as_posix()] = path
-    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:  # syncs in parallel are written together
-        list(threads.map(sync, [*files.values(), *folders]))
+    for path in [*files.values(), *folders]:
+        sync(path)
     return {name: file_digest(path) for name, path in files.items()}
 
 

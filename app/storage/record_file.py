@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import orjson
 from typing_extensions import Self
@@ -21,20 +21,7 @@ from typing_extensions import Self
 from knowgap.errors import DataError, UsageError
 from knowgap.storage.files import acquire_lock, naming
 
-
-class _Record(Protocol):
-    """What a line holds: a pydantic model with an id."""
-
-    @property
-    def id(self) -> str: ...
-
-    def model_dump_json(self) -> str: ...
-
-    @classmethod
-    def model_validate_json(cls, json_data: bytes, /) -> Self: ...
-
-
-R = TypeVar("R", bound=_Record)
+R = TypeVar("R", bound=Any)  # a pydantic model with an `id`
 
 
 class RecordFile(Generic[R]):

@@ -98,13 +98,12 @@ def find_files(root: str | Path, reading: Reading | None = None) -> dict[str, Pa
 
 
 def _reason_to_leave_out(path: Path) -> str | None:
-    hidden = path.name.startswith(".")
     if path.is_symlink():
         return "symbolic links"
-    if path.is_dir():
-        return "hidden folders" if hidden else "indexes" if (path / STAMPS).is_file() else None
-    if hidden:
+    if path.name.startswith("."):
         return "hidden"
+    if path.is_dir():
+        return "indexes" if (path / STAMPS).is_file() else None
     if not path.is_file():
         return "not regular files"
     if kind_of(path) is None:
