@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +14,6 @@ from typing_extensions import Self
 
 from knowgap.errors import UsageError
 from knowgap.retrieval.hub import choose_device, loading_model, model_digest, model_folder, refuse_code
-from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import (
     EMBEDDED,
     MINILM_DIGEST,
@@ -34,16 +33,21 @@ _PROBE = "A lighthouse stands on the northern cape."
 _CACHED_QUERIES = 8192
 
 
-@dataclass(frozen=True)
 class DenseEncoder:
-    """Encodes each text as one unit vector."""
+    """Encodes each text as one unit vector.
 
-    name: str
-    digest: str  # the SHA-256 of its files; empty for a function, which is recognized by its vector of a sentence
-    passages: Embed
-    queries: Embed
-    window: Window | None = None  # how much of a passage it reads, if that is known
-    _cache: LRUCache[str, npt.NDArray[np.float32]] = field(default_factory=lambda: LRUCache(_CACHED_QUERIES))
+    Args:
+        name: how an index names it.
+        digest: the SHA-256 of its files; empty for a function, which is recognized by its vector of a sentence.
+        passages: encodes passages.
+        queries: encodes queries.
+        window: how much of a passage it reads; None if that is not known.
+    """
+
+    def __init__(self, name: str, digest: str, passages: Embed, queries: Embed, window: Window | None = None) -> None:
+        self.name, self.digest, self.window, self._passages = name, digest, window, passages
+        self.encode_query = lru_cache(_CACHED_QUERIES)(lambda query: unit(_vectors(queries, [query])))
+        """The unit vector of a query, [1, dim]."""
 
     @classmethod
     def load(cls, encoder: str | Path | Embed, *, named_by: Path | None = None) -> Self:
@@ -52,7 +56,9 @@ class DenseEncoder:
         Its prompts for queries and documents are used if it has them. `named_by` is the index that names it.
         """
         if not isinstance(encoder, (str, Path)):
-            return cls._of_function(encoder)
+            model = getattr(encoder, "model", None)
+            name = model if isinstance(model, str) else getattr(encoder, "__name__", type(encoder).__name__)
+            return cls(name, "", encoder, encoder)
         folder, lock = model_folder(encoder, named_by=named_by), threading.Lock()
         refuse_code(folder)
         with loading_model(folder) as (source, arguments):
@@ -69,21 +75,6 @@ class DenseEncoder:
 
         encode, encode_query = locked(model.encode_document), locked(model.encode_query)
         return cls(str(encoder), model_digest(folder), encode, encode_query, _window(model))
-
-    @classmethod
-    def _of_function(cls, embed: Embed) -> Self:
-        def vectors(texts: list[str]) -> npt.NDArray[np.float32]:
-            array = np.asarray(embed(texts), dtype=np.float32)
-            if array.ndim != 2 or len(array) != len(texts):
-                raise UsageError(
-                    f"embed returned an array of shape {array.shape} for {len(texts)} texts; "
-                    "it must return one vector for each"
-                )
-            return array
-
-        model = getattr(embed, "model", None)
-        name = model if isinstance(model, str) else str(getattr(embed, "__name__", type(embed).__name__))
-        return cls(name, "", vectors, vectors)
 
     @classmethod
     def inside(cls, index: Path | None = None) -> Self:
@@ -111,11 +102,14 @@ class DenseEncoder:
         """Unit vectors [texts, dim], and the number of vectors of each text, which is always 1."""
         if not texts:
             return np.empty((0, self.dim), np.float32), np.empty(0, np.int32)
-        return unit(self.passages(list(texts))), np.ones(len(texts), dtype=np.int32)
+        return unit(_vectors(self._passages, texts)), np.ones(len(texts), dtype=np.int32)
 
-    def encode_query(self, query: str) -> npt.NDArray[np.float32]:
-        """A unit vector [1, dim]; the latest 8,192 queries are cached."""
-        return self._cache.get([query], lambda texts: list(unit(self.queries(texts))[:, None]))[0]
+
+def _vectors(embed: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    vectors = np.asarray(embed(list(texts)), dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise UsageError(f"the encoder returned an array of shape {vectors.shape} for {len(texts)} texts")
+    return vectors
 
 
 def _window(model: Any) -> Window:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import json
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,9 @@ from knowgap.errors import (
     shorten,
     without_credentials,
 )
-from knowgap.retrieval.documents.sources import batches
+from knowgap.retrieval.index.base import named
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 from knowgap.retrieval.passage_lines import Lines, only_file, passage_of
-
-_AT_ONCE = 64  # queries in a request
 
 Found = Sequence[tuple[Passage, float]]
 
@@ -39,7 +36,7 @@ def open_outside(name: str | Path) -> Any:
         UnknownName: there is no such kind of server.
     """
     servers = {"elasticsearch": Elasticsearch, "opensearch": Elasticsearch, "flashrag": FlashRAGServer}
-    folders: dict[str, Callable[[Path], Any]] = {"faiss": FaissIndex, "lucene": LuceneIndex, "plaid": _open_plaid}
+    folders = {"faiss": "outside:FaissIndex", "lucene": "outside:LuceneIndex", "plaid": "plaid:PlaidIndex"}
     kind, _, address = str(name).partition("+")
     if is_address(address):
         if kind not in servers:
@@ -50,13 +47,7 @@ def open_outside(name: str | Path) -> Any:
         return None
     if not Path(place).is_dir():
         raise IndexMissing(f"{name}: there is no such folder; it is named as in faiss:FOLDER")
-    return folders[kind](Path(place))
-
-
-def _open_plaid(folder: Path) -> Any:
-    from knowgap.retrieval.plaid import PlaidIndex
-
-    return PlaidIndex(folder)
+    return named(f"knowgap.retrieval.{folders[kind]}")(Path(place))
 
 
 class Adapter(NeverCopied):
@@ -79,13 +70,12 @@ class Adapter(NeverCopied):
         check_k(k)
         # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
         encodable = [query.encode("utf-8", "replace").decode() for query in queries]
-        found: dict[str, Found] = {}
-        for asked in batches((query for query in dict.fromkeys(encodable) if query.strip()), _AT_ONCE):
-            try:
-                found |= zip(asked, self._ask(asked, k, **options), strict=True)
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
-                problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
-                raise IndexFolderError(f"{self.name}: {problem}") from error
+        asked = [query for query in dict.fromkeys(encodable) if query.strip()]
+        try:
+            found = dict(zip(asked, self._ask(asked, k, **options), strict=True)) if asked else {}
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
+            raise IndexFolderError(f"{self.name}: {problem}") from error
         return [rank_hits(found.get(query, ()), k) for query in encodable]
 
     @abstractmethod
@@ -110,14 +100,10 @@ class FaissIndex(Adapter):
         own = folder / "encoder"
         self._encoder = DenseEncoder.load(own) if own.is_dir() else DenseEncoder.inside()
         self._lines = Lines(folder)
-        try:
-            self._index: Any = faiss.read_index(str(index))
-        except RuntimeError:
-            raise IndexForeign(f"{index} is not a FAISS index, or is damaged") from None
+        self._index: Any = faiss.read_index(str(index))
         shape, wanted = (self._index.ntotal, self._index.d), (len(self._lines), self._encoder.dim)
         if shape != wanted:
-            problem = f"has {shape[0]} vectors of {shape[1]} numbers for {wanted[0]} passages, where the encoder makes"
-            raise IndexForeign(f"{index} {problem} {wanted[1]}; its encoder belongs in {folder}/encoder")
+            raise IndexForeign(f"{index}: {shape} vectors and dimensions; passages and encoder/ have {wanted}")
 
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
         for query in queries:
@@ -142,13 +128,8 @@ class LuceneIndex(Adapter):
 
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
         for query in queries:
-            yield [(self._passage(hit.docid), float(hit.score)) for hit in self._searcher.search(query, k)]
-
-    def _passage(self, id: str) -> Passage:
-        stored = self._searcher.doc(id)
-        if stored is None or (text := stored.raw() or stored.contents()) is None:
-            raise IndexForeign(f"{self.name} does not store its documents: build it again with storeRaw")
-        return passage_of(id, text)
+            stored = [(hit, self._searcher.doc(hit.docid)) for hit in self._searcher.search(query, k)]
+            yield [(passage_of(h.docid, doc.raw() or doc.contents() or {}), float(h.score)) for h, doc in stored]
 
 
 class Server(Adapter):
@@ -199,13 +180,7 @@ class Elasticsearch(Server):
     """An index of Elasticsearch or OpenSearch: `http://host:9200/INDEX`, searched by BM25 in its default fields."""
 
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
-        lines: list[Any] = []
         for query in queries:
-            lines += [{}, {"size": k, "query": {"multi_match": {"query": query, "lenient": True}}}]
-        body = "".join(json.dumps(line) + "\n" for line in lines)
-        headers = {"Content-Type": "application/x-ndjson"}
-        answer = self._send("POST", f"{self.url}/_msearch", content=body, headers=headers)
-        for each in answer["responses"]:
-            if "error" in each:
-                raise IndexFolderError(f"{self.name}: refused the search ({shorten(str(each['error']), 200)})")
-            yield [(passage_of(hit["_id"], hit["_source"]), float(hit["_score"])) for hit in each["hits"]["hits"]]
+            asked = {"size": k, "query": {"multi_match": {"query": query, "lenient": True}}}
+            found = self._send("POST", f"{self.url}/_search", json=asked)["hits"]["hits"]
+            yield [(passage_of(hit["_id"], hit["_source"]), float(hit["_score"])) for hit in found]

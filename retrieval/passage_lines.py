@@ -13,6 +13,7 @@ from typing import Any
 from knowgap.errors import IndexForeign, shorten
 from knowgap.retrieval.passage import Passage
 
+IDS = ("id", "_id", "docid", "pid")
 _TEXTS = ("text", "contents", "content", "page_content", "document", "passage", "passage_text", "body", "segment")
 _TITLES = ("title", "headings", "name")
 
@@ -21,7 +22,8 @@ class Lines:
     """The non-blank lines of a file of passages, or of the only one in a folder, by number, read on demand."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._starts, place = only_file(path, "*.tsv", "*.jsonl") if path.is_dir() else path, array("q"), 0
+        self.path, place = only_file(path, "*.tsv", "*.jsonl") if path.is_dir() else path, 0
+        self._starts = array("q")
         with self.path.open("rb") as file:
             for line in file:
                 if line.strip():
@@ -53,9 +55,7 @@ class Lines:
                 id, text, *title = line.split("\t")
                 return Passage(id, "".join(title), text)
             document = json.loads(line)
-            return passage_of(
-                next((document[key] for key in ("id", "_id", "pid") if key in document), number), document
-            )
+            return passage_of(next((document[key] for key in IDS if key in document), number), document)
         except ValueError as error:
             raise IndexForeign(f"{self.path}: line {number + 1} has no passage ({shorten(error)})") from error
 

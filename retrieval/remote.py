@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Sequence
 from urllib.parse import urljoin, urlsplit
 
@@ -11,7 +10,7 @@ from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.outside import Found, Server
 from knowgap.retrieval.passage import Hit, Passage
 
-_PLACES = 20_000  # how many passages' places in their files are remembered
+_PLACES = 20_000  # how many passages' places in their files are remembered before they are forgotten
 
 
 class RemoteRetriever(Server):
@@ -29,7 +28,6 @@ class RemoteRetriever(Server):
         if not urlsplit(url).path.strip("/"):
             self.url += "/search"
         self._places: dict[str, Source] = {}
-        self._lock = threading.Lock()
 
     @property
     def digest(self) -> str | None:
@@ -55,12 +53,11 @@ class RemoteRetriever(Server):
 
     def _ask(self, queries: list[str], k: int, files: Sequence[str] = ()) -> Iterable[Found]:
         answers = self._send("POST", self.url, json={"queries": queries, "k": k, "files": files})["results"]
-        with self._lock:
-            for record in (record for records in answers for record in records if "source" in record):
-                self._places.pop(str(record["pid"]), None)
-                self._places[str(record["pid"])] = Source(**record["source"])
-            while len(self._places) > _PLACES:
-                del self._places[next(iter(self._places))]
+        if len(self._places) > _PLACES:
+            self._places = {}
+        self._places.update(
+            (str(r["pid"]), Source(**r["source"])) for records in answers for r in records if "source" in r
+        )
         return [
             [(Passage(str(r["pid"]), str(r.get("title", "")), str(r["passage"])), float(r["score"])) for r in records]
             for records in answers
@@ -68,5 +65,4 @@ class RemoteRetriever(Server):
 
     def places(self, ids: Iterable[str]) -> dict[str, Source]:
         """The files and positions of recently found passages, as far as the server has reported them."""
-        with self._lock:
-            return {id: self._places[id] for id in ids if id in self._places}
+        return {id: self._places[id] for id in ids if id in self._places}

@@ -48,14 +48,12 @@ def passages_of(retriever: Any, files: Sequence[str]) -> Part | None:
     takes = inspect.signature(retriever.search).parameters if retriever is not None else {}
     if "files" in takes:
         return tuple(files)
-    if retriever is not None and "ids" in takes:
+    if "ids" in takes:
         retriever.search([], 1)  # says so if no document has been read yet
-    sources = sources_of(retriever)
-    ids = sources.ids(files) if sources is not None and "ids" in takes else None
-    if not ids:
+    sources = sources_of(retriever) if "ids" in takes else None
+    if not (ids := sources.ids(files) if sources is not None else None):
         raise UsageError(
-            f"no document of the index is {' or '.join(files)}; a file is named by its path in the folder of "
-            "documents, and an index that was not made of documents knows none"
+            f"no document of the index is {' or '.join(files)}: a file is named by its path in the folder of documents"
         )
     return ids
 

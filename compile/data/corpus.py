@@ -21,11 +21,9 @@ from knowgap.retrieval.documents.reading import ReadFile, Reading, find_files, k
 from knowgap.retrieval.documents.sources import FileRecord, Source
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.passage_lines import passage_of
+from knowgap.retrieval.passage_lines import IDS, passage_of
 from knowgap.storage.files import file_digest
 from knowgap.storage.progress import Progress, no_progress
-
-_IDS = ("id", "_id", "docid", "pid")
 
 
 def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
@@ -46,8 +44,13 @@ def read_corpus(path: str | Path, *, split: bool = False) -> Iterator[Passage]:
     reading = Reading()
     for file in read_source(Path(path), Splitter(), reading, split=split):
         yield from (passage for passage, _ in file.placed or ())
+    warn_of(reading)
+
+
+def warn_of(reading: Reading) -> None:
+    """Warn of each file that could not be read, so that no answer comes from it."""
     for name, problem in reading.problems.items():
-        warnings.warn(f"{name}: {problem}; left out", stacklevel=2)
+        warnings.warn(f"{name}: {problem}; left out", stacklevel=3)
 
 
 def read_source(
@@ -94,7 +97,7 @@ def _passages(path: Path, name: str, splitter: Splitter | None, reading: Reading
     """The passages of a file that is no document, with their lines; the splitter splits those that are too long."""
     seen: set[str] = set()
     for record in read_records(path):
-        line, ids = record.line, [record.data[name] for name in _IDS if record.data.get(name) not in (None, "")]
+        line, ids = record.line, [record.data[name] for name in IDS if record.data.get(name) not in (None, "")]
         try:
             found = passage_of(ids[0] if ids else line, record.data)
         except ValueError as error:

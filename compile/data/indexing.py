@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.data.corpus import read_source
+from knowgap.compiling.data.corpus import read_source, warn_of
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import IndexFolderError, UsageError
 from knowgap.retrieval.documents.reading import ReadFile, Reading
@@ -22,9 +21,7 @@ from knowgap.retrieval.index.engines import engine_class, open_index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress, no_progress
 
-_LOG = logging.getLogger("knowgap")
 _AT_ONCE = 512  # passages
-_NAMED = 3  # files that a warning names
 
 
 def build_index(
@@ -53,8 +50,8 @@ def build_index(
         passage_tokens: the most tokens of a passage, which never has more than the encoder reads. A longer text is
             split.
         overwrite: replace another index in the folder.
-        reading: filled with what was read, left out, unreadable and split, and with what has changed; without one, a
-            warning names the files that could not be read.
+        reading: filled with what was read, left out, unreadable and split, and with what has changed; without one,
+            warnings name the files that could not be read.
         progress: called now and then.
         **options: arguments of the engine's `build`.
 
@@ -111,10 +108,8 @@ def build_index(
             beside.move_to(folder)
         finally:
             beside.path.unlink(missing_ok=True)
-    if reading.problems and not told:
-        lines = [f"{name}: {problem}" for name, problem in reading.problems.items()]
-        more = f"; and {len(lines) - _NAMED:,} more" if len(lines) > _NAMED else ""
-        _LOG.warning("%s: not read, so that no answer comes from them: %s%s", source, "; ".join(lines[:_NAMED]), more)
+    if not told:
+        warn_of(reading)
     return index
 
 
@@ -141,8 +136,6 @@ def open_documents(
     try:
         return build_index(folder, place / engine, engine=engine, progress=progress)
     except IndexFolderError:  # such as while a service is changing it
-        if Sources.of_index(place / engine) is None:
-            raise
         return open_index(place / engine)
 
 

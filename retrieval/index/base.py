@@ -184,9 +184,7 @@ class Index(NeverCopied, ABC):
         given = encoder.identity
         mine = given.get("probe", [])
         if given["digest"] != recorded["digest"] or len(mine) != len(probe) or (probe and np.dot(mine, probe) < 0.98):
-            raise CheckpointError(
-                f"{given['name']}: not the encoder of {self.path} ({name}); give that one, or build again"
-            )
+            raise CheckpointError(f"{given['name']}: not the encoder {name} of {self.path}; build the index again")
         return encoder
 
 
@@ -217,7 +215,7 @@ class Build:
 def _build_beside(target: Path) -> Iterator[Path]:
     """Yield the folder in which an index is built; if the block is interrupted, the files so far are kept.
 
-    They are removed if the block raises a `KnowgapError` before anything is encoded.
+    They are removed if the block raises a `KnowgapError` before `Build.begin`.
 
     Raises:
         IndexForeign: something other than an index is at the path.
@@ -226,13 +224,13 @@ def _build_beside(target: Path) -> Iterator[Path]:
     if target.is_file() or (target.is_dir() and any(target.iterdir()) and not (target / MANIFEST).is_file()):
         raise IndexForeign(f"{target} holds other files, not an index; name a folder that does not exist")
     folder = building_folder(target)
-    with naming(folder):
-        try:
+    try:
+        with naming(folder):
             yield folder
-        except KnowgapError:  # the same command would fail again, unless it was an encoder that is missing
-            if not (folder / MANIFEST).exists():
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
+    except KnowgapError:
+        if not (folder / MANIFEST).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _is_begun(folder: Path, manifest: Manifest) -> bool:

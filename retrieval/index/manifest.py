@@ -114,7 +114,11 @@ class Manifest:
         try:
             record = json.loads((folder / MANIFEST).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
-            raise _no_index(folder) from None
+            if folder.exists():
+                raise IndexForeign(f"{folder}: not an index, since it has no {MANIFEST}") from None
+            unfinished = "; its build was not finished: the same command continues it"
+            how = unfinished if building_folder(folder).exists() else "; `knowgap index` builds one"
+            raise IndexMissing(f"{folder}: no index there{how}") from None
         except (OSError, ValueError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
         kind = [record.pop("format", None), record.pop("version", None)]
@@ -129,18 +133,6 @@ class Manifest:
         segments = [vars(segment) for segment in self.segments]
         record = vars(self) | {"segments": segments, "format": FORMAT, "version": FORMAT_VERSION}
         write_file(folder / MANIFEST, json.dumps(record, sort_keys=True))  # indented, it takes milliseconds more
-
-
-def _no_index(folder: Path) -> IndexMissing | IndexForeign:
-    """The error for a path without a manifest."""
-    if folder.exists():
-        return IndexForeign(
-            f"{folder}: not an index (it has no {MANIFEST}); if it holds documents, `knowgap index --corpus {folder} "
-            "--index FOLDER` builds one of them"
-        )
-    if building_folder(folder).exists():
-        return IndexMissing(f"{folder}: the build of this index was not finished; the same command continues it")
-    return IndexMissing(f"{folder}: no index there; build one with `knowgap index --corpus FILE --index FOLDER`")
 
 
 def building_folder(target: Path) -> Path:

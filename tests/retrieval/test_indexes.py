@@ -167,12 +167,12 @@ def test_a_function_is_given_again_at_opening(tmp_path):
     with pytest.raises(CheckpointError, match="count_words"):
         DenseIndex.open(tmp_path / "index").search(QUERIES, 5)
     for other in (lambda texts: -count_words(texts), lambda texts: count_words(texts)[:, :9]):
-        with pytest.raises(CheckpointError, match="not the encoder of"):
+        with pytest.raises(CheckpointError, match="not the encoder"):
             DenseIndex.open(tmp_path / "index", encoder=other).search(QUERIES, 5)
 
 
 def test_encoders_that_cannot_be_used(tmp_path):
-    with pytest.raises(UsageError, match="one vector for each"):
+    with pytest.raises(UsageError, match="array of shape"):
         DenseIndex.build(corpus(), tmp_path / "index", encoder=lambda texts: [0.5])
     with pytest.raises(CheckpointError, match="no such folder"):
         DenseIndex.build(corpus(), tmp_path / "index", encoder=tmp_path / "absent")

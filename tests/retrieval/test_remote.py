@@ -101,6 +101,6 @@ def test_places_are_kept_of_the_passages_found_last(monkeypatch):
         return 200, {}, json.dumps({"results": [records]}).encode()
 
     with serve(respond) as url, closing(RemoteRetriever(url)) as remote:
-        remote.search(["ab"], 2)
-        remote.search(["ac"], 2)
-        assert [*remote.places("abc")] == ["a", "c"]
+        for query in ("abc", "ad"):
+            remote.search([query], 2)
+        assert [*remote.places("abcd")] == ["a", "d"]

@@ -101,7 +101,7 @@ def test_checkpoints_that_have_changed_or_moved(tmp_path, checkpoint):
         ColBERTIndex.open(tmp_path / "index").search(QUERIES, 1)
     assert ColBERTIndex.open(tmp_path / "index", encoder=tmp_path / "moved").search(QUERIES, 3) == expected
     write_colbert(mine, [str(passage) for passage in corpus()], seed=2)
-    with pytest.raises(CheckpointError, match="not the encoder of"):
+    with pytest.raises(CheckpointError, match="not the encoder"):
         ColBERTIndex.open(tmp_path / "index").search(QUERIES, 1)
 
 
