@@ -126,7 +126,7 @@ def load(
         ValueOutOfBounds: a hyperparameter is out of bounds.
         IndexFolderError: the index cannot be opened.
         CheckpointError: a given folder holds no such model.
-        UsageError: a model for a program that has no such part.
+        UnknownName: a model for a program that has no such part.
 
     Warns:
         UserWarning: the index, a model, the language model or DSPy differ from those it was compiled with.
@@ -140,9 +140,6 @@ def load(
     config = _read_config(path)
     cls = artifact_class(path, expect)
     given = {part: model for part, model in models.items() if model is not None}
-    for part in given:
-        if part not in (*cls.part_names, *cls.sub_models):
-            raise UsageError(f"{path} holds the program {config['program']!r}, which has no {part}: leave it out")
     for part in cls.sub_models:
         where: Any = given.get(part)
         if where is None and (recorded := config["models"].get(part, {}).get("path")):

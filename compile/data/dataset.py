@@ -58,10 +58,8 @@ class Dataset:
         if limit is not None and limit < 1:
             raise UsageError(f"limit {limit}: ask at least one question")
         if not self.splits.get(split):
-            raise UsageError(
-                f"{self!r} has no questions in its split {split!r}: add questions, or name a file for each split; "
-                f"`knowgap eval --whole` (split_as={split!r}) scores all questions as one"
-            )
+            whole = f"`knowgap eval --whole` (split_as={split!r}) scores all questions as one"
+            raise UsageError(f"{self!r} has no questions in its split {split!r}: add some; {whole}")
         return list(self.splits[split])[:limit]
 
     def index_name(self, engine: str) -> str:

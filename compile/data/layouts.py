@@ -213,11 +213,6 @@ class Layout(NamedTuple):
     names: set[str]
     records: Callable[[Path, Pool], Iterable[Record]] = lambda path, pool: read_records(path)
 
-    @property
-    def about(self) -> str:
-        """A line about it."""
-        return (self.fields.__doc__ or "").splitlines()[0]
-
 
 LAYOUTS = {
     "2wikimultihopqa": Layout(_hotpotqa, {"supporting_facts", "context", "evidences"}),

@@ -16,7 +16,7 @@ from knowgap.retrieval.passage import Passage
 
 DATASETS: dict[str, str] = {
     "sample": "a bundled fictional encyclopedia: about 900 passages and 300 questions of seven types",
-    **{name: layout.about for name, layout in LAYOUTS.items()},
+    **{name: str(layout.fields.__doc__).splitlines()[0] for name, layout in LAYOUTS.items()},
 }
 """The names that `load_dataset` knows, with a line on each."""
 

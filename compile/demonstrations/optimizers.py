@@ -11,12 +11,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import Metric, Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.answers import reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.quiet import quiet
-from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
+from knowgap.compiling.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.metering import without_history

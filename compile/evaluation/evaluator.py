@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 import dspy
 from pydantic import BaseModel
+from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
@@ -34,11 +35,21 @@ _LOG = logging.getLogger("knowgap")
 Questions = Dataset | Sequence[dspy.Example]
 
 
-@overload
-def evaluate(program: dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Any) -> Evaluation: ...
+class _Options(TypedDict, total=False):
+    run: Run
+    split: str
+    limit: int | None
+    output: str | Path | None
+    traces: bool
+
+
 @overload
 def evaluate(
-    program: Mapping[str, dspy.Module], questions: Questions, metrics: Metrics = ..., **options: Any
+    program: dspy.Module, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
+) -> Evaluation: ...
+@overload
+def evaluate(
+    program: Mapping[str, dspy.Module], questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
 ) -> Evaluations: ...
 def evaluate(
     program: dspy.Module | Mapping[str, dspy.Module],

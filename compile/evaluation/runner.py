@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,17 +10,17 @@ from contextlib import closing
 from typing import Any
 
 import dspy
+from dspy.utils import exceptions as lm_errors
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics import EVIDENCE, Metric
 from knowgap.compiling.evaluation.metrics.answers import predicted_answer, reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import scores_passages
 from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.compiling.run import Run
-from knowgap.errors import DataError, LanguageModelUnreachable, UsageError, shorten
-from knowgap.lms.metering import UsageTracker, track_usage
-from knowgap.lms.providers import unreadable_replies
+from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError, shorten
+from knowgap.lms.metering import UsageTracker, is_garbled, track_usage
+from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.trace import Cost, Trace
@@ -27,6 +28,16 @@ from knowgap.signatures.values import is_unknown
 from knowgap.storage.record_file import RecordFile
 
 _LOG = logging.getLogger("knowgap")
+
+_CONNECTION_ERRORS = (
+    LanguageModelUnreachable,
+    lm_errors.LMTransportError,
+    lm_errors.LMTimeoutError,
+    lm_errors.LMServerError,
+    lm_errors.LMRateLimitError,
+)
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE}
+_FATAL_ERRORS = (KnowgapError, lm_errors.LMConfigurationError, lm_errors.LMAuthError, lm_errors.LMBillingError)
 
 
 class QuestionRecord(BaseModel, extra="forbid"):
@@ -230,3 +241,29 @@ def run_example(
                 raise
             record.scores[name] = None
     return record
+
+
+def is_connection_error(error: BaseException) -> bool:
+    """Whether the language model could not be reached or its answer was garbled, so that a retry may succeed."""
+    return any(isinstance(cause, _CONNECTION_ERRORS) or is_garbled(cause) for cause in _causes(error))
+
+
+def fatal_cause(error: BaseException) -> Exception | None:
+    """The cause of an error that would make every other question fail as well, or None.
+
+    Such causes are errors of knowgap's own, a language model that refuses its key or has no quota left (returned as a
+    `LanguageModelError`), and a disk that is full, read-only or broken.
+    """
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.errno in _DISK_ERRORS:
+            return cause
+        if isinstance(cause, _FATAL_ERRORS) and not isinstance(cause, (EmptyQuestion, *_CONNECTION_ERRORS)):
+            return as_language_model_error(cause) if isinstance(cause, lm_errors.LMError) else cause
+    return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and its causes, outermost first."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -9,8 +9,8 @@ from typing import Any
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.failures import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.metrics.answers import normalize_answer
+from knowgap.compiling.evaluation.runner import fatal_cause, is_connection_error
 from knowgap.compiling.questions.material import Material
 from knowgap.compiling.teacher import ask_teacher
 from knowgap.errors import LanguageModelError
@@ -40,7 +40,6 @@ class Draft(BaseModel, extra="forbid"):
         question: empty if none was written.
         answer: short; worded as in the passages.
         aliases: the answer in other words, as found in the passages when the question was checked.
-        steps: sub-questions with their answers, of questions on two passages.
         from_memory: whether the language model knows the answer without a passage.
         dropped: why it is not kept; empty if it is.
     """
@@ -51,7 +50,6 @@ class Draft(BaseModel, extra="forbid"):
     question: str = ""
     answer: str = ""
     aliases: list[str] = []
-    steps: list[dict[str, str]] = []
     from_memory: bool = False
     dropped: str = ""
 
@@ -94,8 +92,6 @@ def _compose(draft: Draft, lm: dspy.BaseLM, material: Material) -> None:
     signature, link = (WriteTwoHops, {"link": material.link}) if material.kind == "two_hop" else (WriteOneHop, {})
     output = _ask(lm, signature, passages=list(material.passages), **link, style=_STYLE)
     draft.question, draft.answer = text_of(output, "question"), text_of(output)
-    steps = output.get("steps") or ()
-    draft.steps = [step.model_dump() for step in steps if step.question.strip() and step.answer.strip()]
     if not (output.possible and draft.question and draft.answer):
         raise _Dropped("the passages give no question of the kind")
 

@@ -11,7 +11,7 @@ from compile_helpers import make_retriever, reading_lm
 from knowgap.compiling import compile, evaluate, load, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.run import Run
-from knowgap.errors import ArtifactError, IndexMissing, UsageError
+from knowgap.errors import ArtifactError, IndexMissing, UnknownName
 from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.retrieval import BM25Index
 
@@ -112,7 +112,7 @@ def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
         (".", {}, ArtifactError, "is not an artifact"),
         ("artifact", {"expect": "migres"}, ArtifactError, "'rag', not 'migres'"),
         ("artifact", {"expect": Direct}, ArtifactError, "'rag', not 'direct'"),
-        ("artifact", {"reranker": "embedded"}, UsageError, "no reranker"),
+        ("artifact", {"reranker": "embedded"}, UnknownName, "'reranker'"),
         ("artifact", {"retriever": "no-index"}, IndexMissing, "no-index"),
     ],
 )

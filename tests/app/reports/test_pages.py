@@ -109,7 +109,6 @@ DRAFTS = [
         question='Where was the designer of the "Orle Bridge" born?</script>',
         answer="Tarn",
         aliases=["in Tarn"],
-        steps=[{"question": "Who designed it?", "answer": "Ada Venn"}],
         from_memory=True,
     ),
     Draft(id="one_hop-1", kind="one_hop", passages=[{"id": "t", "title": "Tarn", "text": "A town."}], question="Is it?",
@@ -121,7 +120,7 @@ def test_every_question_is_looked_through_and_saved_as_it_stands_in_the_file_by_
     html = write_questions_page(DRAFTS, tmp_path / "mine.html").read_text(encoding="utf-8")
     page = read_page(html, script=True)
     [second, first] = page.having("article", "asked")
-    for shown in ('"Orle Bridge" born?</script>', "Tarn", "or in Tarn", "Who designed it? Ada Venn", "<Ada> & built.",
+    for shown in ('"Orle Bridge" born?</script>', "Tarn", "or in Tarn", "<Ada> & built.",
                   "Ada Venn was born in Tarn.", "known without the passages"):  # fmt: skip
         assert shown in read_text(first)
     assert "known without" not in read_text(second)

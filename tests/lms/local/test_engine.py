@@ -8,7 +8,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMError
 
-from knowgap.compiling.evaluation.failures import fatal_cause
+from knowgap.compiling.evaluation.runner import fatal_cause
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms import HFEngine, check_reachable, make_lm
 from tests.lms.local.tiny_models import NO_SYSTEM, ask, write_chat_model, write_fixed_reply
