@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
-from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import Answer, answer, bridge, coverages, uncovered
 from knowgap.lms.embedded.text import Sentence, fold, mentions, names_in, normal
 from knowgap.retrieval.words import split_sentences
@@ -24,9 +23,7 @@ _HEADINGS = re.compile(
 )
 _BLOB = re.compile(r"^(?:\[\d+\] )?(?:«««\n(.*?)\n»»»|«(.*?)»)$", re.M | re.S)
 _PASSAGES = ("passages", "context", "contexts", "documents")
-_STATEMENTS = ("known", "facts")
-_TEXTS = ("note", "best_note", "text", "passage", "reasoning")
-_NOTHING = ("unknown", "unanswerable")
+_STATED = ("known", "facts", "note", "best_note", "text", "passage", "reasoning")
 
 
 class NotServed(SignatureNotServed, LMUnsupportedFeatureError):
@@ -40,43 +37,28 @@ class Prompt:
         inputs: the values of its input fields, by name.
         outputs: its output fields, with the names of their types.
         style: `chat` or `json`.
-        system: its system message.
         question: what is asked.
         sub_answers: the answers to sub-questions, by the sub-question.
     """
 
-    def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, str], style: str, system: str = "") -> None:
-        self.inputs, self.outputs, self.style, self.system = inputs, outputs, style, system
+    def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, str], style: str) -> None:
+        self.inputs, self.outputs, self.style = inputs, outputs, style
         queries = strings(inputs.get("queries", []))[:1]
         self.question = str(inputs.get("question") or inputs.get("query") or "".join(queries))
-        pairs = inputs.get("sub_answers")
-        pairs = [pair for pair in pairs if isinstance(pair, Mapping)] if isinstance(pairs, list) else []
+        pairs = [pair for pair in inputs.get("sub_answers") or [] if isinstance(pair, Mapping)]
         said = {str(pair.get("question", "")): str(pair.get("answer", "")).strip() for pair in pairs}
-        self.sub_answers = {q: a for q, a in said.items() if a and fold(a).strip(" .") not in _NOTHING}
-
-    def says(self, output: str, words: str) -> bool:
-        """Whether the description of an output field contains these words."""
-        return any(words in line for line in self.system.splitlines() if f"`{output}` (" in line)
-
-    @cached_property
-    def _given(self) -> list[tuple[int, str, str]]:
-        return [passage for name in _PASSAGES for passage in _numbered(self.inputs.get(name, []))]
-
-    @property
-    def ids(self) -> list[int]:
-        """The numbers of the passages."""
-        return [ident for ident, _, _ in self._given]
+        self.sub_answers = {q: a for q, a in said.items() if fold(a) not in ("", "unknown")}
 
     @cached_property
     def passages(self) -> list[Sentence]:
         """The sentences of the passages."""
-        return [s for ident, title, text in self._given for s in read_passage(title, text, ident)]
+        given = (passage for name in _PASSAGES for passage in _numbered(self.inputs.get(name, [])))
+        return [s for number, title, text in given for s in read_passage(title, text, number)]
 
     @cached_property
     def sentences(self) -> list[Sentence]:
         """The sentences of all inputs."""
-        texts = [text for name in _STATEMENTS for text in strings(self.inputs.get(name, []))]
-        texts += [str(self.inputs.get(name) or "") for name in _TEXTS]
+        texts = [text for name in _STATED for text in strings(self.inputs.get(name, []))]
         texts += re.findall(r"^\[\d+\] (.+)$", str(self.inputs.get("trajectory", "")), re.M)
         numbered = enumerate(texts, start=1_000_000)  # after all passages
         stated = [s for number, text in numbered for s in read_statement(text, number)]
@@ -88,17 +70,15 @@ class Prompt:
         """The answer from all inputs."""
         return answer(self.question, self.sentences)
 
-    def useful(self, sentences: Sequence[Sentence], most: int = 8) -> list[Sentence]:
-        """Choose useful sentences, in their order: those behind an answer, and those that cover much of a query."""
-        worth: dict[Sentence, float] = {}
+    def useful(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Up to eight useful sentences, in their order: they state a fact, or cover much of the question or a query."""
+        chosen: set[Sentence] = set()
         for text in (self.question, *strings(self.inputs.get("queries", []))):
-            for step in (step for step in (text, *plan(text).steps) if "#" not in step):
-                for sentence, score in zip(sentences, coverages(step, sentences), strict=True):
-                    worth[sentence] = max(worth.get(sentence, 0.0), score)
-            worth.update(dict.fromkeys(answer(text, sentences).support, 2.0))
-        floor = max(0.2, 0.6 * max(coverages(self.question, sentences), default=0.0))
-        best = sorted((s for s in worth if worth[s] > floor), key=lambda s: (-worth[s], s.source, s.order))[:most]
-        return sorted(best, key=lambda s: (s.source, s.order))
+            scores = coverages(text, sentences)
+            floor = max(0.2, 0.6 * max(scores, default=0.0))
+            chosen.update(s for s, score in zip(sentences, scores, strict=True) if score > floor)
+            chosen.update(answer(text, sentences).stated)
+        return [s for s in sentences if s in chosen][:8]
 
     def queries(self, most: int) -> list[str]:
         """Propose one to `most` queries for what is missing, none of which was asked before."""
@@ -125,7 +105,7 @@ def read_prompt(system: str, user: str) -> Prompt:
     values, _, form = user.rpartition("\n\nRespond with ")
     style = "json" if form.startswith("a JSON object") else "chat"
     inputs = _sections(values, list(types))
-    return Prompt({name: _read_value(text, types[name]) for name, text in inputs.items()}, wanted, style, system)
+    return Prompt({name: _read_value(text, types[name]) for name, text in inputs.items()}, wanted, style)
 
 
 def _sections(body: str, names: list[str]) -> dict[str, str]:
@@ -186,18 +166,13 @@ def distinct(texts: Iterable[str], before: Iterable[str] = ()) -> list[str]:
     return [text for key, text in said.items() if key not in known]
 
 
-def _numbered(value: Any) -> list[tuple[int, str, str]]:
-    """Return (id, title, text) of passages, given as mappings, as `Title | text` or as plain texts."""
-    items = value if isinstance(value, list) else listed(value) if isinstance(value, str) else [value]
-    found = []
-    for number, item in enumerate(items, start=1):
-        if isinstance(item, dict):
-            text = str(item.get("text", item.get("long_text", item.get("content", ""))))
-            ident = item.get("id")
-            found.append((ident if isinstance(ident, int) else number, str(item.get("title", "")), text))
+def _numbered(value: Any) -> Iterator[tuple[int, str, str]]:
+    """Yield (id, title, text) of passages, given as mappings, as `Title | text` or as plain texts."""
+    for number, item in enumerate(value if isinstance(value, list) else listed(str(value)), start=1):
+        if isinstance(item, Mapping):
+            yield int(item.get("id", number)), str(item.get("title", "")), str(item.get("text", ""))
         else:
-            found.append((number, *_titled(str(item))))
-    return found
+            yield number, *_titled(str(item))
 
 
 def _titled(line: str) -> tuple[str, str]:
@@ -215,13 +190,11 @@ def read_passage(title: str, text: str, source: int = 0) -> list[Sentence]:
 
 def read_statement(text: str, source: int = 0) -> list[Sentence]:
     """Split a note or statement; a line is about the title before its colon, or about the name that opens it."""
-    found = []
+    found: list[Sentence] = []
     for line in text.splitlines():
         title, rest = _titled(line.strip().lstrip("-*• "))
-        opening = names_in(split_sentences(rest)[0]) if not title and rest else ()
-        title = title or next((name for name in opening if rest.find(name) <= 1), "")
+        title = title or next((name for name in names_in(rest) if rest.startswith(name)), "")
         found += read_passage(title, rest, source)
-        source += 1000  # each line counts as a passage
     return found
 
 

@@ -63,6 +63,11 @@ class Answer:
         return bool(self.text) and self.confidence >= _SETTLED
 
     @property
+    def stated(self) -> tuple[Sentence, ...]:
+        """The sentences that state the settled facts."""
+        return tuple(fact.found.sentence for fact in self.facts if fact.found and fact.settled)
+
+    @property
     def open(self) -> tuple[str, ...]:
         """The simple questions that are not settled."""
         return tuple(fact.asked for fact in self.facts if not fact.settled)
