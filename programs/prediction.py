@@ -216,7 +216,7 @@ class CitedAnswer:
     nearest: Sequence[AnswerSource] = ()
 
     @classmethod
-    def of(cls, prediction: CitedPrediction, retriever: Any = None) -> CitedAnswer:
+    def of(cls, prediction: dspy.Prediction, retriever: Any = None) -> CitedAnswer:
         """Number the sources of a prediction; the index that found the passages may know their files."""
         refused = prediction.supported is False
         found = [] if refused else prediction.citations
@@ -231,7 +231,7 @@ class CitedAnswer:
             return cls(prediction.answer, [], [], sources)
         return cls(_with_numbers(prediction.answer, found, sources), sources, found)
 
-    def to_dict(self, prediction: CitedPrediction) -> dict[str, Any]:
+    def to_dict(self, prediction: dspy.Prediction) -> dict[str, Any]:
         """The answer with its verdict, its sources and what was read for it, JSON-ready."""
         return {
             **{name: prediction[name] for name in ("answer", "supported", "missing", "guess")},
