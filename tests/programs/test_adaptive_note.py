@@ -9,7 +9,7 @@ import pytest
 from support import TableRetriever, play
 
 from knowgap.programs.adaptive_note import AdaptiveNote
-from knowgap.programs.trace.steps import Compared, Queried, Reasoned
+from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import NOTE_STYLES, STYLES
 
@@ -67,14 +67,12 @@ def test_worked_example_of_table_a5():
         *[(1, kind) for kind in ("queried", "retrieved", "reasoned", "compared")],
         *[(2, kind) for kind in ("queried", "retrieved", "reasoned", "compared", "stopped", "answered")],
     ]
-    assert [step.queries for step in trace.of(Queried)] == ASKED
     assert [step.text for step in trace.of(Reasoned)] == NOTES
     assert [step.passages for step in trace.of(Reasoned)] == [
         ["district", "amherst", "lake"],
         ["county", "town", "district"],  # county and town are second and first, first and second: a tie, by id
         ["bungalow", "gale", "amherst"],
     ]
-    assert [step.better for step in trace.of(Compared)] == [True, False]
     assert trace.stopped == "invalid updates"
     assert (prediction.answer, prediction.note) == ("5,042", NOTES[1])
     assert prediction.questions == [question for pair in ASKED for question in pair]
@@ -106,12 +104,6 @@ def test_without_collection_it_is_plain_retrieval_augmented_generation():
 def test_it_stops_at_so_many_distinct_passages(cap, read):
     trace = endless(retriever={**TOWN_ALWAYS, "new 3 b?": [LAKE]}, max_passages=cap, iterations=10)[0].trace
     assert (trace.stopped, len(trace.of(Reasoned))) == ("passages", read)
-
-
-@pytest.mark.parametrize(("threshold", "note"), [(0.5, NOTES[2]), (0.9, NOTES[0])])
-def test_a_probability_above_the_threshold_is_better(threshold, note):
-    changes = {"compare": {"better": {"noul": 0.8}}, "propose": [*ASKED, []]}
-    assert example(changes, compare_threshold=threshold)[0].note == note
 
 
 @pytest.mark.parametrize("style", ["short", "long", "news"])

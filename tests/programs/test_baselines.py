@@ -39,31 +39,26 @@ def retriever():
     )
 
 
-def kinds(prediction):
-    return [step.kind for step in prediction.trace.steps]
-
-
 # Direct, CoT, RAG, RAG with CoT, Chain-of-Note
 
 REPLY = {"reasoning": "It says so.", "note": "1: she directed it. 2: she was born in Tarn.", "answer": " Tarn "}
 
 
 @pytest.mark.parametrize(
-    ("program", "outputs", "steps"),
+    ("program", "outputs"),
     [
-        (Direct, ("answer",), ["answered"]),
-        (ChainOfThought, ("reasoning", "answer"), ["reasoned", "answered"]),
-        (RAG, ("answer",), ["retrieved", "answered"]),
-        (RAGChainOfThought, ("reasoning", "answer"), ["retrieved", "reasoned", "answered"]),
-        (ChainOfNote, ("note", "answer"), ["retrieved", "reasoned", "answered"]),
+        (Direct, ("answer",)),
+        (ChainOfThought, ("reasoning", "answer")),
+        (RAG, ("answer",)),
+        (RAGChainOfThought, ("reasoning", "answer")),
+        (ChainOfNote, ("note", "answer")),
     ],
 )
-def test_one_call_answers_from_the_first_k_passages(program, outputs, steps):
+def test_one_call_answers_from_the_first_k_passages(program, outputs):
     read = CORPUS[:3] if program.needs_retriever else []
     asked = program(TableRetriever({QUESTION: CORPUS}), **({"top_k": 3} if read else {}))
     prediction, engine = play(asked, QUESTION, answer={name: REPLY[name] for name in outputs})
     assert (prediction.answer, prediction.passages) == ("Tarn", read)
-    assert kinds(prediction) == ["asked", *steps]
     [(fields, inputs)] = engine.calls
     assert fields == outputs
     assert [(p["id"], p["title"]) for p in inputs.get("passages", [])] == [(n, p.title) for n, p in enumerate(read, 1)]
@@ -95,10 +90,6 @@ def test_ircot_searches_with_each_sentence(retriever):
     assert (prediction.answer, prediction.reasoning, prediction.chain) == ("Tarn", "So.", [ONE, TWO])
     assert retriever.searched == [QUESTION, ONE]
     assert prediction.passages == [FILM, PRIZE, DIRECTOR]
-    assert kinds(prediction) == [
-        *["asked", "retrieved", "reasoned", "queried", "retrieved", "reasoned"],
-        *["stopped", "reasoned", "answered"],
-    ]
     assert prediction.trace.stopped == "answered"
     assert [inputs.get("known") for _, inputs in engine.calls] == [[], [ONE], None]
 
@@ -123,7 +114,6 @@ def test_least_to_most_answers_with_the_help_of_earlier_answers():
     script = {"decompose": {"questions": [WHO, QUESTION.upper(), WHERE]}, "solve": ["Mira Osk", "Tarn", "in Tarn"]}
     prediction, engine = play(LeastToMost(style="long"), QUESTION, **script)
     assert (prediction.answer, prediction.passages) == ("in Tarn", [])
-    assert kinds(prediction) == ["asked", "queried", "answered", "answered", "answered"]
     asked = [(i["question"], i["sub_answers"], i["style"]) for i in engine.asked("solve")]
     assert asked == [(WHO, [], SHORT), (WHERE, KNOWN[:1], SHORT), (QUESTION, KNOWN, LONG)]
     assert [sub.model_dump() for sub in prediction.sub_answers] == KNOWN
@@ -143,11 +133,6 @@ def test_self_ask_looks_up_follow_ups_until_none_is_needed(retriever):
     assert retriever.searched == [WHO, WHERE]
     assert [sub.model_dump() for sub in prediction.sub_answers] == KNOWN
     assert prediction.passages == [FILM, DIRECTOR, TOWN]
-    assert kinds(prediction) == [
-        "asked",
-        *["judged", "queried", "retrieved", "answered"] * 2,
-        *["judged", "stopped", "answered"],
-    ]
     assert [inputs["sub_answers"] for inputs in engine.asked("follow_up")] == [[], KNOWN[:1], KNOWN]
     assert [(i["question"], i["style"]) for i in engine.asked("intermediate")] == [(WHO, SHORT), (WHERE, SHORT)]
     assert [(i["sub_answers"], i["style"]) for i in engine.asked("final")] == [(KNOWN, LONG)]
@@ -157,7 +142,6 @@ def test_self_ask_looks_up_the_question_if_it_needs_no_follow_up():
     program = SelfAsk(OverlapRetriever(CORPUS), style="long")
     prediction, engine = play(program, QUESTION, follow_up=follow(""), intermediate="Tarn")
     assert (prediction.answer, prediction.sub_answers) == ("Tarn", [])
-    assert kinds(prediction) == ["asked", "judged", "stopped", "retrieved", "answered"]
     assert engine.calls[-1][1]["style"] == LONG
     assert [p["title"] for p in engine.calls[-1][1]["passages"]] == [p.title for p in prediction.passages]
 

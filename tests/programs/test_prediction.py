@@ -182,7 +182,6 @@ def test_a_source_says_where_it_stands(place, title, file, position):
     [
         ("The Lord of the Rings: The Two Towers", "short", True),
         ("She was born in 1911.", "short", False),
-        ('Ada Orle was nicknamed "The Gull."', "short", False),
         ('"The Gull."', "short", True),
         ("(B)", "choice", True),
         ("No.", "yes_no", True),

@@ -76,13 +76,8 @@ def test_worked_example_of_table_5():
     """One judgement of all five passages, as the table has it; it does not say how the sub-questions were answered."""
     prediction, engine = run(snoop(), SNOOP, SNOOP_TABLE, **RAISF.presets["commonsense"], judge_together=True)
     trace, cost = prediction.trace, prediction.trace.cost
-    assert [step.kind for step in trace.steps if not step.branch] == [
-        *["asked", "judged", "retrieved", *["judged"] * 6],  # not known; none relevant, not sufficient
-        *["queried", "stopped", "answered"],
-    ]
     parts = [(step.iteration, step.branch, step.kind) for step in trace.steps if step.branch]
     assert parts == [(2, branch, kind) for branch in "1234" for kind in ("asked", "judged", "stopped", "answered")]
-    assert asked(trace) == [SNOOP, *PARTS]
     assert verdicts(trace, "self-knowledge") == [False, True, True, True, True]
     assert (verdicts(trace), verdicts(trace, "sufficient")) == ([False] * 5, [False])
     assert reasons(trace) == [*["own knowledge"] * 4, "sub-answers"]
