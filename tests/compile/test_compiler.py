@@ -25,7 +25,7 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
     assert [len(p.demos) for p in loaded.predictors()] == [len(p.demos) for p in found.program.predictors()]
     assert found.before is program
     assert found.summary.startswith(
-        "StudyResult(rag: 3 trials" if optimizer == "study" else "demonstrations of answer: 0 → 4"
+        "StudyResult(rag: trial" if optimizer == "study" else "demonstrations of answer: 0 → 4"
     )
 
 
@@ -89,7 +89,7 @@ def several():
 
 def test_of_several_programs_the_best_two_as_they_are_are_studied(several, caplog, tmp_path):
     programs, examples, lm, _ = several
-    study = StudyConfig(n_trials=9, demos="none", hold_out=0, storage=tmp_path / "study.db", name="mine")
+    study = StudyConfig(n_trials=9, demos="none", hold_out=0, storage=tmp_path / "study.db")
     found = compile(programs, examples, "exact_match", study=study, run=Run(lm))
     assert {name: each.mean() for name, each in found.screening.items()} == {"weak": 0.3, "tunable": 0.6, "twin": 0.3}
     assert "tunable and weak are studied" in caplog.text
@@ -97,7 +97,7 @@ def test_of_several_programs_the_best_two_as_they_are_are_studied(several, caplo
     assert found.study.best.values[0] >= 0.6
     assert len(found.study.trials) == 5  # half of the trials
     kept = optuna.get_all_study_names(f"sqlite:///{tmp_path}/study.db")
-    assert sorted(kept) == ["mine-tunable", "mine-weak"]
+    assert sorted(kept) == ["tunable", "weak"]
 
 
 def test_limits_are_shared_by_the_programs(several):
