@@ -12,7 +12,7 @@ from knowgap.errors import KnowgapError, MissingDependency
 from knowgap.programs.base import Program
 from knowgap.service.answering import Answering
 from knowgap.service.requests import Problem
-from knowgap.service.searching import Patterns, find
+from knowgap.service.searching import Patterns, find, record_of
 from knowgap.version import __version__
 
 try:
@@ -59,8 +59,6 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
                 [hits] = await asyncio.to_thread(find, retriever, [query], k, files)
             except KnowgapError as error:
                 raise ToolError(str(error)) from error
-            places = [{} if place is None else {"file": place.file, "position": place.position} for _, place in hits]
-            records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit, _ in hits]
-            return {"query": query, "hits": [{**r, **place} for r, place in zip(records, places, strict=True)]}
+            return {"query": query, "hits": [record_of(*hit) for hit in hits]}
 
     return server

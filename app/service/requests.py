@@ -20,7 +20,6 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from typing_extensions import Self
 
 from knowgap.errors import IndexMissing, KnowgapError, LanguageModelUnreachable, UsageError
 
@@ -143,59 +142,49 @@ def json_response(content: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(content), status, media_type="application/json")
 
 
-class Events(StreamingResponse):
+async def send_events(
+    answering: Callable[..., Awaitable[Any]], written: Callable[[str, Any], bytes]
+) -> StreamingResponse:
     """A response that sends the steps of an answer as they happen, then the answer. Its end ends the answering.
 
     Args:
         answering: finds the answer, and calls what it is given with each step.
         written: makes an event of its name, `step`, `answer` or `error`, and of its content.
+
+    Raises:
+        Problem: the question is refused at once.
     """
+    told: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
 
-    def __init__(self, answering: Callable[..., Awaitable[Any]], written: Callable[[str, Any], bytes]) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(self._events(), media_type="text/event-stream", headers=headers)
-        self._written, self._first = written, None
-        self._told: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
-        self._task = asyncio.ensure_future(self._answer(answering))
-
-    async def _answer(self, answering: Callable[..., Awaitable[Any]]) -> None:
+    async def answer() -> None:
         try:
-            last = "answer", await answering(tell=lambda step: self._told.put_nowait(("step", step)))
+            last = "answer", await answering(tell=lambda step: told.put_nowait(("step", step)))
         except Exception as error:
             last = "error", Problem.of(error)
-        self._told.put_nowait(last)
+        told.put_nowait(last)
 
-    async def begun(self) -> Self:
-        """Wait a moment for the first event.
-
-        Raises:
-            Problem: the question is refused.
-        """
-        self._first = await self._next(_FIRST)
-        if self._first is not None and self._first[0] == "error":
-            raise self._first[1]
-        return self
-
-    async def _next(self, seconds: float) -> tuple[str, Any] | None:
+    async def following(seconds: float) -> tuple[str, Any] | None:
         with contextlib.suppress(asyncio.TimeoutError):
-            return await asyncio.wait_for(self._told.get(), seconds)
+            return await asyncio.wait_for(told.get(), seconds)
         return None
 
-    async def _events(self) -> AsyncIterator[bytes]:
-        event = self._first
-        while event is None or event[0] == "step":
-            yield _COMMENT if event is None else self._written(*event)
-            event = await self._next(_SILENCE)
-        yield self._written(event[0], event[1].record() if event[0] == "error" else event[1])
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
+    async def events(event: tuple[str, Any] | None) -> AsyncIterator[bytes]:
         try:
-            await super().__call__(scope, receive, send)
+            while event is None or event[0] == "step":
+                yield _COMMENT if event is None else written(*event)
+                event = await following(_SILENCE)
+            yield written(event[0], event[1].record() if event[0] == "error" else event[1])
         finally:
-            self._task.cancel()
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+                await task
+
+    task = asyncio.ensure_future(answer())
+    first = await following(_FIRST)
+    if first is not None and first[0] == "error":
+        raise first[1]
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events(first), media_type="text/event-stream", headers=headers)
 
 
 class Guard:

@@ -69,7 +69,7 @@ async def search(retriever: Retriever, asked: SearchRequest, gone: Gone, deadlin
     """
     queries = asked.queries if asked.queries is not None else [asked.query or ""]
     searching = asyncio.get_running_loop().run_in_executor(_THREADS, find, retriever, queries, asked.k, asked.files)
-    results = [[_record(*each) for each in hits] for hits in await patiently(searching, gone, deadline)]
+    results = [[_colbert_record(*each) for each in hits] for hits in await patiently(searching, gone, deadline)]
     return {"topk": results[0]} if asked.queries is None else {"results": results}
 
 
@@ -108,16 +108,14 @@ def list_documents(index: Any) -> dict[str, Any]:
     return {"documents": documents, "number": len(names), **more}
 
 
-def _record(hit: Hit, place: Source | None) -> dict[str, Any]:
-    passage = hit.passage
-    text = f"{passage.title} | {passage.text}" if passage.title else passage.text
-    return {
-        "pid": passage.id,
-        "text": text,
-        "long_text": text,
-        "title": passage.title,
-        "passage": passage.text,
-        "score": hit.score,
-        "rank": hit.rank,
-        **({"source": place.to_dict()} if place is not None else {}),
-    }
+def record_of(hit: Hit, place: Source | None) -> dict[str, Any]:
+    """A hit with its place, as far as it is recorded, JSON-ready."""
+    source = {} if place is None else {"source": place.to_dict()}
+    return {"rank": hit.rank, "score": hit.score, **hit.passage.to_dict(), **source}
+
+
+def _colbert_record(hit: Hit, place: Source | None) -> dict[str, Any]:
+    """A hit in the protocol of `dspy.ColBERTv2`."""
+    record = record_of(hit, place)
+    text = f"{record['title']} | {record['text']}" if record["title"] else record["text"]
+    return {**record, "pid": record["id"], "passage": record["text"], "text": text, "long_text": text}

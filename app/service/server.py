@@ -38,7 +38,7 @@ from knowgap.programs.base import Program
 from knowgap.service.answering import MAX_SAID, Answering
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, Reply
-from knowgap.service.requests import Events, Guard, Problem, is_loopback, json_response, read_request
+from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request, send_events
 from knowgap.service.searching import Patterns, SearchRequest, describe, list_documents, search
 from knowgap.signatures.types import SubAnswer
 
@@ -183,7 +183,7 @@ class Server:
         asked = await read_request(request, AskRequest)
         answer, gone = self._answering.answer, request.receive
         answering = partial(answer, asked.question, gone, said=asked.said, files=asked.files)
-        return await Events(answering, _event).begun() if asked.stream else json_response(await answering())
+        return await send_events(answering, _event) if asked.stream else json_response(await answering())
 
     async def _chat(self, request: Request) -> Response:
         asked = await read_request(request, ChatRequest)
@@ -195,7 +195,7 @@ class Server:
             answer = self._answering.answer
             answering = partial(answer, asked.question(), gone, said=asked.said(), files=asked.files)
         if asked.stream:
-            return await Events(answering, reply.event).begun()
+            return await send_events(answering, reply.event)
         return json_response(reply.whole(await answering()))
 
     async def _search(self, request: Request) -> Response:

@@ -14,7 +14,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -109,18 +108,13 @@ def acquire_lock(target: Path, *, taken: Exception | None = None, reentrant: boo
 def replace_folder(folder: Path, target: Path) -> None:
     """Replace the target by a finished folder, and remove the old target.
 
-    The two are exchanged in one step. If the system or the disk cannot do that, the old one is renamed first, to
-    `.NAME.replaced`.
+    The two are exchanged in one step. If the system or the disk cannot do that, the old one is removed first.
     """
-    old = folder
     if not target.exists() or not _exchange(folder, target):
-        old = target.with_name(f".{target.name}.replaced")
-        shutil.rmtree(old, ignore_errors=True)
-        if target.exists():
-            os.replace(target, old)
+        shutil.rmtree(target, ignore_errors=True)
         os.replace(folder, target)
     sync(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -164,11 +158,5 @@ def file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """The SHA-256 of the names and contents of a folder's files, in hexadecimal; cached until one of them changes."""
-    files = sorted(path for path in folder.iterdir() if path.is_file())
-    return _files_digest(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
-
-
-@lru_cache(maxsize=32)
-def _files_digest(files: tuple[tuple[Path, int, int], ...]) -> str:
-    return json_digest([[path.name, file_digest(path)] for path, *_ in files])
+    """The SHA-256 of the names and contents of a folder's files, in hexadecimal."""
+    return json_digest([[path.name, file_digest(path)] for path in sorted(folder.iterdir()) if path.is_file()])

@@ -61,16 +61,10 @@ class Splitter:
     def _count(self, text: str) -> int:
         return self._window.count([text])[0]
 
-    def fits(self, passage: Passage) -> bool:
-        """Whether a passage needs no splitting."""
-        text = str(passage)
-        if len(text) + 8 <= self.limit:
-            return True
-        return len(text) <= _CHARACTERS_PER_TOKEN * self.limit and self._count(text) <= self.limit
-
     def split_passage(self, passage: Passage) -> list[Passage]:
         """Split a passage into some that each have its title; a passage that fits is returned as it is."""
-        if self.fits(passage):
+        whole, longest = str(passage), _CHARACTERS_PER_TOKEN * self.limit
+        if len(whole) + 8 <= self.limit or (len(whole) <= longest and self._count(whole) <= self.limit):
             return [passage]
         title, text = passage.title, _unwrap(passage.text)
         if self._count(title) > self.limit // 2:  # a title that is too long becomes part of the text

@@ -9,7 +9,7 @@ import pytest
 
 from knowgap.retrieval.documents.conversion import convert
 from knowgap.retrieval.documents.splitting import Splitter
-from knowgap.retrieval.documents.text import Text, Unreadable
+from knowgap.retrieval.documents.text import Text
 from knowgap.retrieval.minilm import embedded_window
 from tests.retrieval.documents.files import drawn, pdf, sheet
 
@@ -153,17 +153,6 @@ def test_the_text_of_a_file(kind: str, content: str | bytes, text: str):
     assert convert(kind, content.encode() if isinstance(content, str) else content).text.rstrip() == text
 
 
-def test_a_page_is_read_in_the_encoding_that_it_declares_or_else_is_guessed_and_that_is_said():
-    page = "<title>Göteborg</title>{}<p>Höjden är fyra meter, och därför är det trångt på ön.".format
-    for declared in ("", "latin1", "utf-8", "none"):
-        for encoding in ("utf-8", "utf-16", "cp1252"):
-            made = convert("HTML", page(f"<meta charset={declared}>").encode(encoding))
-            assert (made.title, made.text[:6]) == ("Göteborg", "Höjden")
-            assert made.note.startswith("is not UTF-8; read as ") == (encoding == "cp1252")
-    with pytest.raises(Unreadable, match="is not text"):
-        convert("HTML", bytes(range(256)) * 9)
-
-
 def page(number: int, name: str) -> list:
     """A page with a running head, a heading, six lines and its number."""
     lines = [(50, 700 - 14 * n, f"Line {n} says that bridge {name} was built by Ada Venn.") for n in range(6)]
@@ -187,11 +176,6 @@ def test_a_pdf_whose_title_is_a_file_name_has_its_largest_words_in_titles():
     parts = [[(50, 400, f"Part {part}", 12), *lines] for part in range(2)]
     titles = [title for title, _ in passages(convert("PDF", drawn([*heads, *parts[0]], parts[1], title="a.dvi")))]
     assert titles[-2:] == [f"file / The Bridges of Orle / Part {part}" for part in range(2)]
-
-
-def test_a_pdf_of_page_numbers_alone_has_no_text():
-    with pytest.raises(Unreadable, match="has 3 pages without text"):
-        convert("PDF", pdf([["1"], ["2"], ["3"]]))
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -63,7 +63,7 @@ def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path):
         "empty.txt": (b"", "has no text"),
         "locked.pdf": (pdf([["Secret."]], password="key"), "cannot be read (PdfiumError"),
         "old.docx": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and so on", "is encrypted, or in a format older than 2007"),
-        "pictures.pdf": (pdf([[], []]), "has 2 pages without text"),
+        "pictures.pdf": (pdf([["1"], ["2"], ["3"], []]), "has 4 pages without text"),
     }
     found = problems(tmp_path, {"a.txt": b"Readable.", **{name: content for name, (content, _) in told.items()}})
     assert found.keys() == told.keys()

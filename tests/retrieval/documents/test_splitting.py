@@ -112,10 +112,6 @@ def test_a_passage_that_fits_stays_as_it_is():
     splitter = Splitter(WINDOW, 64)
     fitting = Passage("orle", "Orle Bridge", "The bridge\nwas  designed by Ada Venn.\n")
     assert splitter.split_passage(fitting) == [fitting]
-    long = Passage("orle", "Orle Bridge", " ".join(sentences(20)))
-    parts = splitter.split_passage(long)
-    assert {part.title for part in parts} == {"Orle Bridge"}
-    assert {document_id(part.id) for part in parts} == {"orle"}
 
 
 def test_a_passage_has_a_least_length():

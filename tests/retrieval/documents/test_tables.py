@@ -111,9 +111,8 @@ def test_word_has_its_title_its_running_heads_once_and_merged_cells_in_each_of_t
 
 
 def test_a_merged_cell_of_a_billion_places_is_cut_short():
-    grid = spread([[("a", 10**9, 10**9)], [("b", 1, 1)]])
-    assert len(grid) == 2
-    assert len(grid[0]) == 1001  # as wide as browsers make it, and the cell beside it
+    [one, _] = spread([[("a", 10**9, 10**9)], [("b", 1, 1)]])
+    assert len(one) == 1001  # as wide as browsers make it, and the cell beside it
 
 
 PICTURES = f"""# Logo
