@@ -13,12 +13,12 @@ from .indexes import BM25Index as BM25Index
 from .indexes import ColBERTIndex as ColBERTIndex
 from .indexes import DenseIndex as DenseIndex
 from .indexes import HybridIndex as HybridIndex
+from .outside import RemoteRetriever as RemoteRetriever
 from .passage import Hit as Hit
 from .passage import Passage as Passage
 from .passage import Retriever as Retriever
 from .passage import rank_hits as rank_hits
 from .qdrant import QdrantIndex as QdrantIndex
-from .remote import RemoteRetriever as RemoteRetriever
 from .rerankers.relevance import EmbeddedReranker as EmbeddedReranker
 from .rerankers.reranker import CrossEncoderReranker as CrossEncoderReranker
 from .rerankers.reranker import Reranker as Reranker

@@ -93,10 +93,8 @@ class Postings:
 
     def of(self, word: int) -> slice:
         """Where the postings of a word are, given by its hash."""
-        number = int(np.searchsorted(self.words, np.uint64(word)))
-        if number == len(self.words) or self.words[number] != word:
-            return slice(0, 0)
-        return slice(int(self.starts[number]), int(self.starts[number + 1]))
+        first, last = (int(np.searchsorted(self.words, np.uint64(word), side)) for side in ("left", "right"))
+        return slice(int(self.starts[first]), int(self.starts[last]))
 
 
 def write_words(passages: Iterable[Passage], folder: Path, stemmer: str | None) -> None:

@@ -15,7 +15,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -133,22 +132,17 @@ class Points:
     """A collection on the server that QDRANT_URL names, which gets the key in QDRANT_API_KEY; or in a folder.
 
     Raises:
-        UsageError: QDRANT_URL is not set, or the key would go over plain HTTP to another machine.
-        IndexMissing: no server answers, also later; or another process has opened the folder.
+        UsageError: QDRANT_URL is not set.
+        IndexMissing: no server answers, also later.
     """
 
     def __init__(self, name: str) -> None:
-        self.url, key = os.environ.get("QDRANT_URL", ""), os.environ.get("QDRANT_API_KEY") or None
-        self.name = name
+        self.name, self.url = name, os.environ.get("QDRANT_URL", "")
+        key = os.environ.get("QDRANT_API_KEY") or None
         if not self.url:
             raise UsageError("set QDRANT_URL to the address of the Qdrant server, such as https://HOST:6333")
-        if key and self.url.startswith("http:") and urlsplit(self.url).hostname not in ("localhost", "127.0.0.1"):
-            raise UsageError(f"{self.url}: the key would go over plain HTTP; use https, or unset QDRANT_API_KEY")
-        try:
-            where: dict[str, Any] = {"url": self.url, "api_key": key} if is_address(self.url) else {"path": self.url}
-            self.client = QdrantClient(**where, check_compatibility=False)
-        except RuntimeError as error:
-            raise IndexMissing(f"{self.url}: {shorten(error, 200)}") from error
+        where: dict[str, Any] = {"url": self.url, "api_key": key} if is_address(self.url) else {"path": self.url}
+        self.client = QdrantClient(**where, check_compatibility=False)
         self.exists = bool(self.ask("collection_exists"))
 
     def ask(self, method: str, *arguments: Any, **options: Any) -> Any:

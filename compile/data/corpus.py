@@ -70,9 +70,6 @@ def read_source(
     known, kind, name = known or {}, kind_of(path), shown_name(path.name)
     if path.is_dir():
         files = find_files(path, reading)
-        if not files:
-            kinds = ", ".join(f"{count} {reason}" for reason, count in reading.left_out.items()) or "it is empty"
-            raise DataError(f"holds no documents of a known kind ({kinds})", path=path)
     elif kind is None or (kind == "CSV" and _names_text(path)):
         record = FileRecord(file_digest(path) if path.is_file() else None)
         parts = _passages(path, name, splitter if split else None, reading)
@@ -81,9 +78,10 @@ def read_source(
     else:
         files = {name: path.resolve()}
     yield from read_documents(files, splitter, reading, known, progress)
-    if not known and not reading.documents:
-        problems = (f" ({name}: {problem})" for name, problem in reading.problems.items())
-        raise DataError(f"holds no documents that can be read{next(problems, '')}", path=path)
+    if not files or not (known or reading.documents):
+        why = [f"{count} {reason}" for reason, count in reading.left_out.items()]
+        why += [f"{name}: {problem}" for name, problem in reading.problems.items()][:1]
+        raise DataError(f"holds no documents that can be read ({', '.join(why) or 'it is empty'})", path=path)
 
 
 def _names_text(table: Path) -> bool:

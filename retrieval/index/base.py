@@ -252,12 +252,9 @@ def lock_index(path: str | Path) -> Iterator[Path]:
     An index may be built there in the block. The parent folder is created, and the absolute path is yielded.
 
     Raises:
-        UsageError: it is the current folder.
         IndexFolderError: another process is building the same index.
         OSError: the lock cannot be made.
     """
-    if not Path(path).name:
-        raise UsageError(f"'{path}': an index cannot replace the current folder; name another one")
     target = Path(path).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     taken = IndexFolderError(f"{target}: another process is building this index; wait for it to finish")

@@ -11,9 +11,8 @@ from knowgap.plugins import make
 from knowgap.retrieval.hub import is_allowed
 from knowgap.retrieval.index.base import named
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.outside import open_outside
+from knowgap.retrieval.outside import RemoteRetriever, open_outside
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.retrieval.remote import RemoteRetriever
 
 ENGINES = {
     "bm25": "knowgap.retrieval.indexes:BM25Index",

@@ -194,7 +194,9 @@ class IndexConformance(RetrieverConformance, FilterConformance):
         with pytest.raises(DataError, match="no passages"):
             self.make([], tmp_path / "index")
 
-    def test_every_damaged_file_is_noticed(self, retriever, folder, tmp_path):
+    def test_every_damaged_file_is_noticed_and_a_wreck_is_replaced_if_that_is_said(
+        self, retriever, passages, folder, tmp_path
+    ):
         index = shutil.copytree(folder / "index", tmp_path / "index")
         for name in retriever.manifest.files:
             path, content = index / name, (index / name).read_bytes()
@@ -204,13 +206,10 @@ class IndexConformance(RetrieverConformance, FilterConformance):
                     open_index(index)
                 path.write_bytes(content)
         assert len(open_index(index)) == len(retriever)
-
-    def test_a_wreck_is_replaced_if_that_is_said(self, passages, tmp_path):
-        self.make(passages, tmp_path / "index")
-        flip_last_bit(tmp_path / "index" / "segment-0" / "passages.bin")
+        flip_last_bit(index / "segment-0" / "passages.bin")
         with pytest.raises(IndexDamaged, match="--overwrite"):
-            self.make(passages, tmp_path / "index")
-        assert len(self.make(passages, tmp_path / "index", overwrite=True)) == len(passages)
+            self.make(passages, index)
+        assert len(self.make(passages, index, overwrite=True)) == len(passages)
 
 
 NEW = [

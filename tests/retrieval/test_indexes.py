@@ -203,11 +203,6 @@ def test_a_word_that_one_passage_has_comes_first(tmp_path):
     assert [hits[0].passage for hits in index.search(queries, 1)] == codes
 
 
-def test_a_hybrid_index_of_another_language(checkpoint, tmp_path):
-    index = HybridIndex.build(corpus(), tmp_path / "index", encoder=checkpoint, stemmer="german")
-    assert open_index(index.path).search(QUERIES, 5) == index.search(QUERIES, 5)
-
-
 def hits(*ids):
     return [Hit(Passage(name, "", ""), 1.0 / rank, rank) for rank, name in enumerate(ids, 1)]
 

@@ -17,7 +17,6 @@ from knowgap.errors import IndexFolderError, IndexForeign, ValueOutOfBounds
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.outside import open_outside
-from knowgap.retrieval.passage_lines import passage_of
 from tests.retrieval.http_server import serve
 
 ROWS = [
@@ -55,7 +54,6 @@ def test_a_folder_of_faiss(tmp_path: Path, measure: Any):
     [
         ("corpus.jsonl", json.dumps(ROWS[0]) + "\n", r"\(2, 384\) .* \(1, 384\)"),
         ("corpus.jsonl", '{"id": 1}\n' * 2, "its fields are id"),
-        ("corpus.jsonl", '{"id"\n' * 2, "line 1 has no passage"),
         ("other.faiss", "", r"found: flat\.index and other.faiss"),
         ("narrow", "", r"\(2, 8\) .* \(2, 384\)"),
     ],
@@ -133,11 +131,3 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
     (tmp_path / "damaged").mkdir()
     with pytest.raises(IndexFolderError, match="Format version"):
         open_outside(f"lucene:{tmp_path / 'damaged'}")
-
-
-def test_documents_are_read_by_the_names_in_use():
-    assert passage_of(1, {"title": "T", "body": "B"}).to_dict() == {"id": "1", "title": "T", "text": "B"}
-    assert passage_of("a", "plain text").text == "plain text"
-    assert passage_of("a", '{"contents": "one line"}').to_dict() == {"id": "a", "title": "", "text": "one line"}
-    with pytest.raises(ValueError, match="its fields are vector"):
-        passage_of("a", {"vector": [1.0]})

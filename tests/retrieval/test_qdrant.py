@@ -6,7 +6,7 @@ import pytest
 
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, UsageError
 from knowgap.retrieval import ColBERTIndex, open_index
-from knowgap.retrieval.qdrant import Points, QdrantIndex
+from knowgap.retrieval.qdrant import QdrantIndex
 from tests.retrieval.conformance import NEW, QUERIES, FilterConformance, RetrieverConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
@@ -102,17 +102,6 @@ def test_a_collection_that_is_there_is_not_replaced_unasked(build, tmp_path):
         open_index(tmp_path / "two")
 
 
-def test_layout_and_storage_of_a_collection(tmp_path, monkeypatch):
-    asked = {}
-    monkeypatch.setenv("QDRANT_URL", str(tmp_path / "points"))
-    points = Points("docs")
-    monkeypatch.setattr(points, "ask", lambda method, **options: asked.update(options))
-    points.create(32, overwrite=False)
-    tokens = asked["vectors_config"]["tokens"]
-    assert (asked["on_disk_payload"], tokens.on_disk) == (True, True)
-    assert (tokens.size, tokens.datatype, tokens.hnsw_config.m) == (32, "float16", 0)
-
-
 def test_an_index_whose_server_has_moved(build, tmp_path, monkeypatch):
     build(corpus(5)).close()
     monkeypatch.setenv("QDRANT_URL", "")
@@ -124,23 +113,9 @@ def test_an_index_whose_server_has_moved(build, tmp_path, monkeypatch):
         assert len(index) == 5
 
 
-@pytest.mark.parametrize(
-    ("url", "key", "error"),
-    [
-        ("http://127.0.0.1:9", "", IndexMissing),
-        ("http://192.0.2.1:6333", "secret", UsageError),
-        ("", "", UsageError),
-    ],
-)
-def test_refuses_a_build(build, tmp_path, monkeypatch, url, key, error):
-    monkeypatch.setenv("QDRANT_API_KEY", key)
+@pytest.mark.parametrize(("url", "error"), [("http://127.0.0.1:9", IndexMissing), ("", UsageError)])
+def test_refuses_a_build(build, tmp_path, monkeypatch, url, error):
     monkeypatch.setenv("QDRANT_URL", url)
     with pytest.raises(error):
         build(corpus())
     assert [path.name for path in tmp_path.iterdir()] == []
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # qdrant-client leaves its lock open
-def test_a_folder_that_is_in_use_is_named(build, tmp_path):
-    with closing(build(corpus(5))), pytest.raises(IndexMissing, match="points"):
-        open_index(tmp_path / "index")

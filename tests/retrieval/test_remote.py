@@ -1,6 +1,5 @@
 """An index behind `knowgap serve` as a retriever."""
 
-import json
 from contextlib import ExitStack, closing
 
 import httpx
@@ -54,8 +53,6 @@ def test_remote_equals_local():
     [
         (b'{"results": [[{"pid": 7, "passage": "No title.", "score": 2}]]}', Passage("7", "", "No title.")),
         (b'{"results": [[{"pid": 7, "passage": "a", "score": "high"}]]}', "something other than passages"),
-        (b'{"results": [[{"pid": 7, "text": "a", "score": 2}]]}', "something other than passages"),
-        (b'{"results": 3}', "something other than passages"),
         (b"[]", "something other than passages"),
         (b"<html>", "something other than passages"),
     ],
@@ -90,17 +87,3 @@ def test_documents_are_chosen_and_their_places_told_by_the_server(tmp_path):
             pytest.raises(IndexFolderError, match="no document of the index is"),
         ):
             search_all(remote, ["town"], 5)
-
-
-def test_places_are_kept_of_the_passages_found_last(monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.remote._PLACES", 2)
-
-    def respond(path, body):
-        [query] = json.loads(body)["queries"]
-        records = [{"pid": id, "passage": id, "score": 1, "source": {"file": id}} for id in query]
-        return 200, {}, json.dumps({"results": [records]}).encode()
-
-    with serve(respond) as url, closing(RemoteRetriever(url)) as remote:
-        for query in ("abc", "ad"):
-            remote.search([query], 2)
-        assert [*remote.places("abcd")] == ["a", "d"]

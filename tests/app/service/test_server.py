@@ -20,7 +20,7 @@ from knowgap.errors import IndexFolderError, IndexMissing, UsageError
 from knowgap.lms import make_lm
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval.remote import RemoteRetriever
+from knowgap.retrieval.outside import RemoteRetriever
 from knowgap.service import Server
 from knowgap.service.requests import Guard
 from knowgap.signatures import AnswerDirectly

@@ -15,8 +15,8 @@ from knowgap.errors import LanguageModelError, LanguageModelUnreachable, Unknown
 from knowgap.lms import make_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.indexes import BM25Index
+from knowgap.retrieval.outside import RemoteRetriever
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.remote import RemoteRetriever
 from knowgap.retrieval.words import words
 
 NAMES = ["Ada Castle", "Bo Windmill", "Cy Lighthouse", "Di Brewery",

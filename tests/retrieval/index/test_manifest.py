@@ -7,7 +7,6 @@ import pytest
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMissing, UnknownName
 from knowgap.retrieval import BM25Index, Manifest, open_index
 from knowgap.retrieval.index.manifest import FORMAT_VERSION
-from knowgap.storage import manifest
 from tests.retrieval.conformance import NEW, corpus
 
 
@@ -39,12 +38,6 @@ def test_manifests_that_are_refused(index, changes, error, message):
     path.write_text(json.dumps(json.loads(text) | changes) if changes else text[:50], encoding="utf-8")
     with pytest.raises(error, match=message):
         open_index(index)
-
-
-def test_files_that_are_right_are_hashed_once(index, monkeypatch):
-    open_index(index)
-    monkeypatch.setattr(manifest, "file_digest", lambda path: "hashed again")
-    assert len(open_index(index)) == len(corpus())
 
 
 def test_a_manifest_is_of_an_engine_and_its_settings(index, tmp_path):
