@@ -110,7 +110,7 @@ class AdaptiveNote(Program):
         """A note from passages; empty if it could not be read."""
         note = text_of(self.ask(predictor, question=question, passages=passages, **inputs), "note")
         if note:
-            self.record(Reasoned(what="note", text=note, passages=[passage.id for passage in passages]), *passages)
+            self.record(Reasoned(what="note", text=note))
         return note
 
     def _generate(self, question: str, note: str, inlined: Sequence[Passage] = ()) -> str:

@@ -152,7 +152,7 @@ class MIGRES(Program):
         number = 1 + sum(name.startswith("model:") for name in read)
         passage = Passage(f"model:{number}", "the model's own knowledge", text)
         read.add(passage.id)
-        self.record(Prompted(queries=list(queries), passage=passage.id, text=text), passage)
+        self.record(Prompted(passage=passage.id, text=text), passage)
         return [Found(passage, 0.0, "", passage)]
 
     def _extract(self, queries: Sequence[str], knowledge: Sequence[Found]) -> Claims:

@@ -204,10 +204,10 @@ class RQRAG(Program):
         if not measured:
             leaves = [replace(leaf, generated=None, answer_logprobs=None) for leaf in leaves]
             self.record(Judged(what="token log-probabilities", value=False))
-        answers, ensemble = [leaf.answer or "" for leaf in leaves], self.strategy == "ensemble"
+        answers = [leaf.answer or "" for leaf in leaves]
         groups: dict[str, list[int]] = {}  # what competes as one: the trajectories of an answer, or each by itself
         for i, (leaf, answer) in enumerate(zip(leaves, answers, strict=True)):
-            groups.setdefault(_normalised(answer) if ensemble else leaf.path, []).append(i)
+            groups.setdefault(_normalised(answer) if self.strategy == "ensemble" else leaf.path, []).append(i)
 
         def rank(group: list[int]) -> tuple[float, int, int]:
             weight = round(sum(weights[i] for i in group), 9)
@@ -215,11 +215,7 @@ class RQRAG(Program):
 
         best = max(groups.values(), key=rank, default=[])
         chosen = leaves[max(best, key=lambda i: rank([i]))] if best else Trajectory()
-        perplexities = self.strategy == "perplexity" and measured
-        values = [-w for w in weights] if perplexities else [leaf.confidence for leaf in leaves]
-        names = answers if ensemble else [leaf.path for leaf in leaves]
-        scores = {names[group[0]]: sum(values[i] for i in group) for group in groups.values()}
-        self.record(Selected(strategy=self.strategy, answer=chosen.answer or UNKNOWN, scores=scores))
+        self.record(Selected(strategy=self.strategy, answer=chosen.answer or UNKNOWN))
         return self.conclude(
             chosen.answer or UNKNOWN,
             chosen.passages,

@@ -98,5 +98,5 @@ class ChainOfNote(RAG):
         """Answer `question` from one retrieval; the prediction adds `note`."""
         passages, output = self._read(question)
         note = text_of(output, "note")
-        self.record(Reasoned(what="note", text=note, passages=[passage.id for passage in passages]))
+        self.record(Reasoned(what="note", text=note))
         return self.conclude(text_of(output), passages, note=note)

@@ -77,7 +77,6 @@ class Compressed(Step, words="{how} of {passage}: {text}"):
 class Prompted(Step, words="the model's own knowledge: {text}"):
     """Let the model write a passage from its own knowledge."""
 
-    queries: list[str]
     passage: str
     text: str
 
@@ -138,7 +137,6 @@ class Reasoned(Step, words="{what}: {text}"):
 
     what: str
     text: str
-    passages: list[str] = []
 
 
 class Answered(Step):
@@ -156,7 +154,6 @@ class Selected(Step, words="selected by {strategy}: {answer}"):
 
     strategy: str
     answer: str
-    scores: dict[str, float] = {}
 
 
 class Malformed(Step, words="unreadable output of {act}: {problem}"):

@@ -64,6 +64,6 @@ def test_each_fate(made: Trace, fates: dict[str, str]):
 
 
 def test_what_the_model_wrote_itself_is_neither_found_nor_shown():
-    made = trace(s.Prompted(queries=["q"], passage="model:1", text="…"), **{"model:1": 1, "a": 10})
+    made = trace(s.Prompted(passage="model:1", text="…"), **{"model:1": 1, "a": 10})
     assert found_passages(made) == set("abcde")
     assert shown_passages(made) == {"a"}
