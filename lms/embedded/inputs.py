@@ -11,7 +11,7 @@ from typing import Any
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
-from knowgap.lms.embedded.reading import Answer, answer, bridge, coverages, uncovered
+from knowgap.lms.embedded.reading import Answer, answer, bridge, coverage
 from knowgap.lms.embedded.text import Sentence, fold, mentions, names_in, normal
 from knowgap.retrieval.words import split_sentences
 
@@ -74,9 +74,8 @@ class Prompt:
         """Up to eight useful sentences, in their order: they state a fact, or cover much of the question or a query."""
         chosen: set[Sentence] = set()
         for text in (self.question, *strings(self.inputs.get("queries", []))):
-            scores = coverages(text, sentences)
-            floor = max(0.2, 0.6 * max(scores, default=0.0))
-            chosen.update(s for s, score in zip(sentences, scores, strict=True) if score > floor)
+            floor = max(0.2, 0.6 * max((coverage(text, s) for s in sentences), default=0.0))
+            chosen.update(s for s in sentences if coverage(text, s) > floor)
             chosen.update(answer(text, sentences).stated)
         return [s for s in sentences if s in chosen][:8]
 
@@ -86,8 +85,7 @@ class Prompt:
         asked += [text for name in ("asked", "searched") for text in strings(self.inputs.get(name, []))]
         asked += re.findall(r"^Search: (.+)$", str(self.inputs.get("trajectory", "")), re.M)
         fresh = distinct(bridge(self.question, self.found), asked)
-        rest = uncovered(self.question, self.sentences) or self.question.rstrip(" ?")
-        return fresh[:most] or [f"{rest}: further facts"]
+        return fresh[:most] or [f"{self.question.rstrip(' ?')}: further facts"]
 
 
 def read_prompt(system: str, user: str) -> Prompt:

@@ -15,14 +15,14 @@ _MEASURES = _EARLY | frozenset(words("later latest younger youngest recent recen
 _AGE = frozenset(words("older oldest younger youngest"))
 _PERSON = re.compile(r"(?:(?<!riv)er|[chst]or|ist|ian|man|person|wife|husband|spouse|son|child|star)s?$")
 PLACED = "(?:to|from|in|into|on|at|for|with|through|of|by)"
-_PARTICIPLE = "[a-z]+ed|born|made|built|held|won|written|sung|led|known|set|shot|drawn|begun|seen|found"
+_PARTICIPLE = "[a-z]+ed|born|made|built|held|won|written"
 _RELATIVE = ("that", "who", "which", "whose", "where")
-_LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a-z]+ing)(?: {PLACED})?)"
+_LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE})(?: {PLACED})?)"
 _KEY = r"(?:Qx\d+q|#\d)"  # a name that is hidden, or an earlier answer
 _VERBS = "|".join(sorted(_AUXILIARY))
 _KIND = re.compile(
     rf"\b[Ww](?:hich|hat) (?!(?:{_VERBS})\b)(?:[\w-]+ )*?([a-z][a-z-]+)"
-    rf"(?=['’]| (?:{_VERBS}|{'|'.join(_RELATIVE)}|{PLACED}|{_PARTICIPLE})\b| [A-Z]|[,:;?]|\W*$)"
+    rf"(?= (?:{_VERBS}|{'|'.join(_RELATIVE)}|{PLACED}|{_PARTICIPLE})\b| [A-Z]|[,:;?]|\W*$)"
 )
 _OWNED = re.compile(
     r" ?['’]s? ((?:[a-z][\w-]* ){0,2}?[a-z][\w-]*(?: of birth)?)"
@@ -124,8 +124,8 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
     things = ("#1", "#2") if owned else options
     if same:
         return "same", [*steps, *(f"What is the {same[1]} of {thing}?" for thing in things)]
-    acts = [word for word in said if re.search(r"(?:ed|born|built|won|written|made|begun)$", word)]
-    verb = "born" if measures & _AGE else acts[-1] if acts else "born"
+    acts = [word for word in said if re.search(r"(?:ed|born|built|won|written|made)$", word)]
+    verb = acts[-1] if acts else "born"
     asked = "When did {} die?" if verb == "died" else f"When was {{}} {verb}?"
     return "first" if measures & _EARLY else "last", [*steps, *map(asked.format, things)]
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
 
 from knowgap.lms.embedded.questions import Plan, fill, kind_asked, names_of, plan
-from knowgap.lms.embedded.span_head import Candidate, span_head
+from knowgap.lms.embedded.span_head import span_head
 from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, names_in, stems, value_of
 
 _MOST_PASSAGES = 6
 _KIND_ODDS = 8.0  # what a name's log-odds gain where it is known to be of the kind that is asked for
 _SETTLED = 0.25  # the confidence from which a question counts as settled
-_SETTLED_AT_ONCE = 0.5  # the same, where it is read at once and another passage leads to it
 LEAST = 0.1
 """The confidence from which the answers to simple questions are preferred to a direct answer."""
 _GUESSED = 0.2  # what is left of the probability of an answer from sentences about something else
@@ -73,13 +69,10 @@ class Answer:
         return tuple(fact.asked for fact in self.facts if not fact.settled)
 
 
-def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
-    """How much of the question each sentence with its title covers, 0 to 1, by rarity of words."""
-    counts = Counter(stem for sentence in sentences for stem in set(stems(sentence.text)))
-    asked = sorted(set(stems(question)))
-    weights = {stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in asked}
-    whole = sum(weights.values()) or 1.0
-    return [sum(weight for stem, weight in weights.items() if stem in s.titled) / whole for s in sentences]
+def coverage(question: str, sentence: Sentence) -> float:
+    """The share of a question's content words that a sentence with its title has."""
+    asked = set(stems(question))
+    return len(asked & sentence.titled) / max(len(asked), 1)
 
 
 @lru_cache(maxsize=4_000)
@@ -88,33 +81,26 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
 
     The odds of a span are the mean of those of its start and its end against "not in this passage".
     """
-    passages: dict[tuple[int, str], list[tuple[float, Sentence]]] = {}
-    for score, sentence in zip(coverages(question, sentences), sentences, strict=True):
-        passages.setdefault(sentence.passage, []).append((score, sentence))
-    nearest = sorted(passages.values(), key=lambda own: -max(score for score, _ in own))[:_MOST_PASSAGES]
-    chosen = [[sentence for _, sentence in own] for own in nearest]
-    given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
+    passages: dict[tuple[int, str], list[Sentence]] = {}
+    for sentence in sentences:
+        passages.setdefault(sentence.passage, []).append(sentence)
+    nearest = sorted(passages.values(), key=lambda own: -max(coverage(question, s) for s in own))[:_MOST_PASSAGES]
+    given = [(own[0].title, " ".join(s.text for s in own)) for own in nearest]
     asked, kind = set(stems(question)), kind_asked(question)
     found: list[Found] = []
-    for own, candidates in zip(chosen, span_head().candidates(question, given), strict=True):
+    for own, candidates in zip(nearest, span_head().candidates(question, given), strict=True):
         for each in candidates:
             if not set(stems(each.text)) <= asked:
                 text = each.text.strip(' .,;:"“”')
                 if "year" in asked and (year := re.search(r"\b[12]\d{3}\b", text)):
                     text = year[0]
                 odds = math.exp(each.margin / 2 + (_KIND_ODDS if _is_a(kind, text, sentences) else 0.0))
-                found.append(Found(text, _place(own, each), odds))
+                found.append(Found(text, next((s for s in own if text in s.text), own[0]), odds))
     whole = 1.0 + sum(one.probability for one in found)
     best: dict[tuple[str, ...], Found] = {}  # one of each text
     for one in sorted(found, key=lambda one: -one.probability):
         best.setdefault(name_words(one.text), replace(one, probability=round(one.probability / whole, 6)))
     return list(best.values())
-
-
-def _place(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence:
-    """The sentence of a passage in which a span begins; the first one for a span of the title."""
-    ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
-    return sentences[min(bisect_right(ends, candidate.start), len(sentences) - 1)]
 
 
 def _is_a(kind: str, text: str, sentences: Sequence[Sentence]) -> bool:
@@ -130,11 +116,8 @@ def _is_a(kind: str, text: str, sentences: Sequence[Sentence]) -> bool:
 def named(question: str, sentences: Sequence[Sentence]) -> frozenset[Sentence]:
     """The sentences that have a name in a question, themselves or in their titles; all if it names nothing."""
     names = names_of(question, titles_in(question, sentences))
-    return frozenset(
-        s
-        for s in sentences
-        if not names or any(mentions(s.text, name) or set(stems(name)) <= set(stems(s.title)) for name in names)
-    )
+    texts = {s: f"{s.title} . . . . {s.text}" for s in sentences}
+    return frozenset(s for s in sentences if not names or any(mentions(texts[s], name) for name in names))
 
 
 def titles_in(question: str, sentences: Sequence[Sentence]) -> tuple[str, ...]:
@@ -156,12 +139,8 @@ def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
 def _ask(step: str, sentences: Sequence[Sentence], question: str) -> Found | None:
     """The best answer to a simple question, from passages about what it names; it is no part of the whole question.
 
-    A sentence whose title is the question itself is the answer. Without a passage about a name, all are read, but
-    settle nothing.
+    Without a passage about a name, all are read, but settle nothing.
     """
-    key = name_words(step)
-    if said := next((s for s in sentences if key and name_words(s.title) == key), None):
-        return Found(said.text, said, 0.9)
     text = fold(" ".join(f"{s.title} {s.text}" for s in sentences))
     is_known = all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(step)))  # codes, numbers and years
     naming = named(step, sentences) if is_known else frozenset[Sentence]()
@@ -202,7 +181,7 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
     if direct is not None and direct.probability > sure:
         agreed = bool(path) and name_words(direct.text) == name_words(path[-1].text)
         trail = _trail(question, sentences, direct, by_names=agreed)
-        if trail and direct.probability >= _SETTLED_AT_ONCE:
+        if trail:
             told = [Fact(f"{one.sentence.title}, which names", one) for one in trail]
             support = (*(one.sentence for one in trail), direct.sentence)
             return Answer(direct.text, direct.probability, support, (*told, Fact(question, direct)))
@@ -246,7 +225,7 @@ def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
         first = name_words(one.text) == name_words(other.text)
     else:
         first = (value_of(one.text) <= value_of(other.text)) == (planned.form == "first")
-    sure = min(f.probability for f in found.values()) if len(found) == last else 0.0
+    sure = min(f.probability for f in found.values())
     return Answer(texts[0 if first else 1], sure, support, tuple(facts.values()))
 
 

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from knowgap.retrieval.words import FUNCTION_WORDS, english_stem
+from knowgap.retrieval.words import FUNCTION_WORDS, WORD, english_stem
 
 _OPENING = FUNCTION_WORDS - {"the"}  # words that do not begin a name, although they begin a sentence
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -19,11 +19,9 @@ _DATE = re.compile(
     re.I,
 )
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
-_SMALL = r"(?:(?:of|the|de|la|le|du|des|del|della|di|da|dos|van|von|der|den|al|el|&) ){1,2}"
-_WORD = r"(?:[\w&]|['’](?![sS]\b)|\.(?=\w))"
-_LINK = rf"(?:-| ?[–'] ?|(?<=\b\w)\. |(?<=\b\w\w)\. | {_SMALL}| )"
-_NAME = re.compile(rf"[^\W\da-z_]{_WORD}*(?:{_LINK}(?=[^\W_a-z]){_WORD}+)*")
-_TOKEN = re.compile(r"['’][sS]\b|\d+(?:,\d{3})*(?:\.\d+)?%?|[^\W_]+(?:[.'’/&_](?![sS]\b)[^\W_]+)*|\S")
+_NAME = re.compile(
+    r"[^\W\da-z_][\w&]*(?:(?:-|\. |[.'’](?![sS]\b)| (?:(?:of|the|de|la|van|von|&) ){0,2})(?=[^\W_a-z])[\w&]+)*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +53,13 @@ def fold(text: str) -> str:
 
 @lru_cache(maxsize=20_000)
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(fold(token) for token in _TOKEN.findall(text))
+    return tuple(WORD.findall(fold(text)))
 
 
 @lru_cache(maxsize=20_000)
 def stems(text: str) -> tuple[str, ...]:
     """The stems of the content words of a text, in order, with repetitions."""
-    return tuple(english_stem(w) for w in _words(text) if w[:1].isalnum() and w not in FUNCTION_WORDS)
+    return tuple(english_stem(word) for word in _words(text) if word not in FUNCTION_WORDS)
 
 
 def normal(text: str) -> str:
@@ -73,7 +71,7 @@ def normal(text: str) -> str:
 def name_words(name: str) -> tuple[str, ...]:
     """The folded words of a name, without articles, marks and a bracketed addition."""
     plain = re.sub(r"\s*\([^()]*\)\s*", " ", name).strip() or name
-    return tuple(word for word in _words(plain) if word[:1].isalnum() and word not in ("the", "a", "an"))
+    return tuple(word for word in _words(plain) if word not in ("the", "a", "an"))
 
 
 def mentions(text: str, name: str) -> bool:
@@ -97,7 +95,7 @@ def value_of(text: str) -> tuple[float, ...]:
 def names_in(text: str) -> tuple[str, ...]:
     """The names in a text, in order, without function words before them."""
     names: list[str] = []
-    for match in _NAME.finditer(_DATE.sub(lambda date: "." * len(date[0]), text)):
+    for match in _NAME.finditer(text):
         start, end = match.span()
         while (word := re.match(r"(\w+) ", text[start:end])) and fold(word[1]) in _OPENING:
             start += word.end()
