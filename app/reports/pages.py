@@ -20,7 +20,7 @@ from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord
-from knowgap.compiling.questions.author import KINDS, Draft
+from knowgap.compiling.questions.writing import KINDS, Draft
 from knowgap.reports.tables import score_tables
 from knowgap.storage.files import write_file
 

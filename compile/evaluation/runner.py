@@ -159,7 +159,7 @@ def run_questions(
         KnowgapError: see `run_example`.
     """
     main, patience = next(iter(metrics)), min(max(3, run.num_threads), len(questions))
-    points, failed, last = 0.0, 0, deque[QuestionRecord](maxlen=patience)
+    points, last = 0.0, deque[QuestionRecord](maxlen=patience)
 
     def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
         id, example = question
@@ -175,10 +175,8 @@ def run_questions(
         for done, record in enumerate(records, start=1):
             last.append(record)
             points += record.scores.get(main) or 0.0
-            failed += bool(record.failure)
             if run.progress is not None:
-                mean = f"{main} {points / done:.3f}"
-                run.progress(done, len(questions), f"{mean}, {failed} failed" if failed else mean)
+                run.progress(done, len(questions), f"{main} {points / done:.3f}")
             if len(last) == patience and all(each.lost for each in last):
                 lost = f"{patience} questions in a row could not reach the language model"
                 raise LanguageModelUnreachable(f"{lost}: {record.error}")

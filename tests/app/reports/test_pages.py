@@ -15,7 +15,7 @@ from page_reader import read_page, read_text
 from knowgap import Run
 from knowgap.compiling import Evaluation, Evaluations, evaluate
 from knowgap.compiling.data import Dataset
-from knowgap.compiling.questions.author import Draft
+from knowgap.compiling.questions.writing import Draft
 from knowgap.reports.pages import render_report, write_questions_page
 
 HOSTILE = '<script>alert("x")</script><img src=http://evil.example/x.png onerror=alert(1)> & \u202e\x1b[31m'
