@@ -38,7 +38,7 @@ class StudyConfig(Settings, frozen=True):
         hold_out: how many dev questions it does not see, on which `compile` tests its choice; see
             `knowgap.compiling.hold_out.split_off`. With 0, the choice is not tested.
         tolerance: the cheapest trial is chosen of those whose score is at most this much below the best.
-        prune: stop a trial early if it can be expected to gain little over the best one.
+        prune: stop a trial early if it is probably worse than the best one, question by question.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
         ranges: (low, high) for numbers by name, instead of the declared search ranges.
         heartbeat: seconds between the heartbeats of a running trial; one that misses two is run again.

@@ -1,20 +1,14 @@
-"""A program's score as an objective, for `study.optimize`: of the studies of `compile`, and of a user's own.
-
-`GainPruner` stops a trial of it early, when it can be expected to gain little over the best one so far.
-"""
+"""A program's score as an objective, for `study.optimize`: of the studies of `compile`, and of a user's own."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import closing
-from statistics import NormalDist, fmean, pvariance
 from typing import Any, Generic, TypeVar
 
 import dspy
 import numpy as np
-from optuna import Study, Trial, TrialPruned
-from optuna.pruners import BasePruner
+from optuna import Trial, TrialPruned
 from optuna.trial import FixedTrial, FrozenTrial, TrialState
 
 from knowgap.compiling.data.dataset import Dataset
@@ -40,9 +34,6 @@ LABEL, COSTS, SPENT = "label", "costs", "spent"
 DEFAULT = "default"
 """The label of the trial with the defaults and no demonstrations."""
 
-LEAST_GAIN = 0.01
-"""The expected gain, in the mean score of all questions, below which a trial is stopped."""
-
 _BLOCK = 5  # questions between two decisions whether to stop a trial
 
 
@@ -55,9 +46,8 @@ def spent_in(trials: Sequence[FrozenTrial]) -> Usage:
 class Objective(Generic[P]):
     """The mean score of a program with the hyperparameters that a trial suggests, for `study.optimize`.
 
-    It reports each question's score under the question's number, unless the study has several objectives. Pruners that
-    compare trials question by question can therefore stop one: Optuna's `WilcoxonPruner`, or
-    `GainPruner`. The trial's `user_attrs` hold the mean `costs` of a question. Study,
+    It reports each question's score under the question's number, unless the study has several objectives, so that
+    Optuna's `WilcoxonPruner` can stop a trial. The trial's `user_attrs` hold the mean `costs` of a question. Study,
     sampler, pruner and storage are the user's.
 
     Args:
@@ -148,42 +138,3 @@ class Objective(Generic[P]):
         given: Any = FixedTrial(trial.params) if isinstance(trial, FrozenTrial) else trial
         values, chosen = self.space.suggest(given)
         return self.demos.apply(self.program.deepcopy().configure(**values), chosen)
-
-
-class GainPruner(BasePruner):
-    """Stops a trial whose mean score will hardly exceed that of the best; each question's score is a reported value.
-
-    Optuna's `WilcoxonPruner` asks whether a trial is worse. Two settings of a program answer most questions alike, and
-    with so many ties the test decides late: over simulated trials it asks a quarter more questions than this rule, for
-    the same best trial.
-    """
-
-    def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Whether the trial is stopped."""
-        try:
-            best = study.best_trial.intermediate_values
-        except ValueError:  # no trial is complete
-            return False
-        scores = trial.intermediate_values
-        rival = [best[step] for step in sorted(best, key=lambda step: (step not in scores, step))]
-        return expected_gain([*scores.values()], rival) < LEAST_GAIN
-
-
-def expected_gain(scores: Sequence[float], best: Sequence[float]) -> float:
-    """The expected amount by which a trial's mean score will exceed the best one's; a shortfall counts as 0.
-
-    The sum of the differences still to come is assumed to be normal. Its mean and variance are those of the
-    differences so far, with one win and one loss added, so that there is doubt even if all have been ties, and after
-    few questions; the variance includes the uncertainty of the mean.
-
-    Args:
-        scores: the trial's scores so far, in the study's order of the questions; each from 0 to 1.
-        best: the scores of the best complete trial, of all questions in the same order.
-    """
-    left = len(best) - len(scores)
-    differences = [score - rival for score, rival in zip(scores, best, strict=False)]
-    doubtful = [*differences, 1.0, -1.0]
-    ahead = sum(differences) + left * fmean(doubtful)
-    spread = math.sqrt(left * pvariance(doubtful) * (1 + left / len(doubtful)))
-    left_to_win, normal = ahead / spread, NormalDist()
-    return (ahead * normal.cdf(left_to_win) + spread * normal.pdf(left_to_win)) / len(best)
