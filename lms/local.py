@@ -85,6 +85,7 @@ class LocalModel:
         tokenizer: its tokenizer.
         model: the model, in evaluation mode, on its device.
         end_ids: tokens that end a reply.
+        is_seq2seq: whether an encoder reads the prompt and a decoder writes the reply (T5, BART).
 
     Args:
         path_or_id: a model folder, or a name on the hub.
@@ -122,12 +123,8 @@ class LocalModel:
             self.tokenizer.chat_template = CHAT_TEMPLATE
         stated = model.generation_config.eos_token_id
         ends = [*(stated if isinstance(stated, list) else [stated]), self.tokenizer.eos_token_id]
+        self.is_seq2seq = bool(config.is_encoder_decoder)
         self.name, self.end_ids = path_or_id, tuple(dict.fromkeys(token for token in ends if token is not None))
-
-    @property
-    def is_seq2seq(self) -> bool:
-        """Whether an encoder reads the prompt and a decoder writes the reply (T5, BART)."""
-        return bool(self.model.config.is_encoder_decoder)
 
     def chat_ids(self, turns: Sequence[Mapping[str, str]]) -> list[int]:
         """The tokens of a conversation, up to where the reply begins.

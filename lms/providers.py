@@ -204,8 +204,8 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
 
 def _without_keys(text: str, lm: dspy.BaseLM | None) -> str:
     """A text without the language model's key and the keys in the environment, which some providers repeat."""
-    keys = [value for name, value in os.environ.items() if name.upper().endswith(("_KEY", "_TOKEN"))]
-    keys += [str(value) for name, value in (lm.kwargs if lm is not None else {}).items() if name.endswith("key")]
+    named = {**os.environ, **(lm.kwargs if lm is not None else {})}
+    keys = [str(value) for name, value in named.items() if name.upper().endswith(("_KEY", "_TOKEN"))]
     for key in sorted((key for key in keys if len(key) >= _SHORTEST_KEY), key=len, reverse=True):
         text = text.replace(key, "[key]")
     return text

@@ -19,7 +19,7 @@ from knowgap.retrieval.minilm import (
     MINILM_DIGEST,
     Window,
     embedded_window,
-    sentence_encoder,
+    sentence_vectors,
     tokenizer_of,
     unit,
 )
@@ -79,8 +79,7 @@ class DenseEncoder:
     @classmethod
     def inside(cls, index: Path | None = None) -> Self:
         """The embedded MiniLM encoder, which is the same in every index."""
-        embed = sentence_encoder().encode
-        return cls(EMBEDDED, MINILM_DIGEST, embed, embed, embedded_window())
+        return cls(EMBEDDED, MINILM_DIGEST, sentence_vectors, sentence_vectors, embedded_window())
 
     @classmethod
     def fitted(cls, folder: Path, passages: Sequence[Passage], corpus: str, progress: Progress) -> Self:

@@ -185,38 +185,30 @@ def padded_batches(texts: Sequence[Sequence[int]], capacity: int) -> Iterator[tu
             yield batch, ids, attention
 
 
-class SentenceEncoder:
-    """The loaded MiniLM model, which encodes texts as unit vectors, or token by token. Thread-safe.
+@lru_cache(maxsize=1)
+def minilm_tokenizer() -> Tokenizer:
+    """The encoder's tokenizer, shared by this process, without truncation or padding."""
+    return tokenizer_of(minilm_folder())
+
+
+def token_vectors(texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.float32]]]:
+    """The token ids of each text, at most 256 with [CLS] and [SEP]; and the last layer's vectors, [tokens, 384].
 
     Raises:
         CheckpointError: see `minilm_folder`.
     """
-
-    dim = 384
-
-    def __init__(self) -> None:
-        self.tokenizer, self._model = tokenizer_of(minilm_folder()), minilm_model("cpu")
-
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Unit vectors of the first 256 tokens of each text, [texts, 384]."""
-        means = [states.mean(0) for _, states in self.encode_tokens(texts)]
-        return unit(np.reshape(means, (-1, self.dim)))
-
-    def encode_tokens(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.float32]]]:
-        """The token ids of each text, at most 256 with [CLS] and [SEP]; and the last layer's vectors, [tokens, 384]."""
-        tokens, encoded = token_ids(self.tokenizer, texts, MAX_TOKENS), dict[int, npt.NDArray[np.float32]]()
-        for own, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH):
-            encoded |= zip(own, self._model(ids, attention).numpy(), strict=True)
-        return [(ids, encoded[i][: len(ids)]) for i, ids in enumerate(tokens)]
+    tokens, encoded = token_ids(minilm_tokenizer(), texts, MAX_TOKENS), dict[int, npt.NDArray[np.float32]]()
+    for own, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH):
+        encoded |= zip(own, minilm_model("cpu")(ids, attention).numpy(), strict=True)
+    return [(ids, encoded[i][: len(ids)]) for i, ids in enumerate(tokens)]
 
 
-@lru_cache(maxsize=1)
-def sentence_encoder() -> SentenceEncoder:
-    """The encoder that this process shares, loaded at the first call."""
-    return SentenceEncoder()
+def sentence_vectors(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    """Unit vectors of the first 256 tokens of each text, [texts, 384]."""
+    return unit(np.reshape([states.mean(0) for _, states in token_vectors(texts)], (-1, 384)))
 
 
 @lru_cache(maxsize=1)
 def embedded_window() -> Window:
     """The window of this encoder; the embedded ColBERT checkpoint, made from it, reads a little more."""
-    return Window(tokenizer_of(minilm_folder()), MAX_TOKENS, 2)
+    return Window(minilm_tokenizer(), MAX_TOKENS, 2)

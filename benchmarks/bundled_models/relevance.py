@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bundled_models.ranked_questions import QuestionSet, read_question_sets
 from knowgap.retrieval.colbert.embedded import fit_projection
-from knowgap.retrieval.minilm import sentence_encoder, write_weights
+from knowgap.retrieval.minilm import token_vectors, write_weights
 from knowgap.retrieval.rerankers.relevance import FEATURES, NAME, EncodedText, RelevanceFeatures, late_interaction
 from knowgap.storage.progress import Progress
 
@@ -86,7 +86,7 @@ def train_relevance(data: str | Path, output: str | Path, *, seed: int, progress
 def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float16]:
     texts = sorted({text for own in sets for text in own.texts})
     chosen = np.random.default_rng(seed).permutation(len(texts))[:_PASSAGES_FOR_PROJECTION]
-    states = sentence_encoder().encode_tokens([texts[i] for i in chosen])
+    states = token_vectors([texts[i] for i in chosen])
     return fit_projection(np.concatenate([of_text for _, of_text in states]), _WIDTH).astype(np.float16)
 
 

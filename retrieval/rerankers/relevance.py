@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from knowgap.retrieval.hub import one_thread
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import read_weights, sentence_encoder, unit
+from knowgap.retrieval.minilm import minilm_tokenizer, read_weights, token_vectors, unit
 from knowgap.retrieval.rerankers.reranker import PairScorer
 from knowgap.retrieval.words import content_words, english_stem, split_sentences, words
 
@@ -62,9 +62,8 @@ class RelevanceFeatures:
     def __init__(self, projection: npt.NDArray[np.floating]) -> None:
         self._projection = np.asarray(projection, dtype=np.float32)
         self._texts: LRUCache[str, EncodedText] = LRUCache(_REMEMBERED)
-        tokenizer = sentence_encoder().tokenizer
-        size = tokenizer.get_vocab_size()
-        tokens = [tokenizer.id_to_token(i) or "" for i in range(size)]
+        size = minilm_tokenizer().get_vocab_size()
+        tokens = [minilm_tokenizer().id_to_token(i) or "" for i in range(size)]
         # those in brackets, such as [CLS], stand for no word
         self._is_word = np.array([any(map(str.isalnum, token)) and not token.endswith("]") for token in tokens])
         ids = np.arange(size)
@@ -81,8 +80,7 @@ class RelevanceFeatures:
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """Encode texts, or look them up."""
-        encode = sentence_encoder().encode_tokens
-        return self._texts.get(texts, lambda new: [self._project(*text) for text in encode(new)])
+        return self._texts.get(texts, lambda new: [self._project(*text) for text in token_vectors(new)])
 
     def _project(self, ids: list[int], states: npt.NDArray[np.float32]) -> EncodedText:
         is_word = self._is_word[ids]
@@ -99,7 +97,7 @@ def rarity(ids: Any) -> Any:
     It is the inverse document frequency that Zipf's law predicts from a word's rank in the vocabulary, which is sorted
     by frequency.
     """
-    last = sentence_encoder().tokenizer.get_vocab_size() - _FIRST_WORD
+    last = minilm_tokenizer().get_vocab_size() - _FIRST_WORD
     return np.log(np.maximum(np.subtract(ids, _FIRST_WORD - 1), 1)) / np.log(last)
 
 
@@ -122,7 +120,7 @@ def _weights(query: str) -> dict[str, float]:
     """The weight of each content word of a query, by its stem: the square of its rarity, 1 for an unknown word."""
     found: dict[str, float] = {}
     for word in content_words(query):
-        place = sentence_encoder().tokenizer.token_to_id(word)
+        place = minilm_tokenizer().token_to_id(word)
         stem, weight = english_stem(word), 1.0 if place is None else float(rarity(place)) ** 2
         found[stem] = found.get(stem, 0.0) + weight
     return found

@@ -59,17 +59,17 @@ def test_a_processor_computes_in_single_precision():
 
 
 def test_likeness_follows_meaning():
-    cat, kitten, tax = minilm.sentence_encoder().encode(["a cat sleeps", "a kitten is asleep", "the income tax law"])
+    cat, kitten, tax = minilm.sentence_vectors(["a cat sleeps", "a kitten is asleep", "the income tax law"])
     assert cat @ kitten > 0.5 > cat @ tax
 
 
 def test_vectors_do_not_depend_on_the_batch():
     texts = [f"text {i} about {'boats ' * (i % 7)}" for i in range(40)]
-    together = minilm.SentenceEncoder().encode(texts)
+    together = minilm.sentence_vectors(texts)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
-    alone = np.concatenate([minilm.sentence_encoder().encode([text]) for text in texts])
+    alone = np.concatenate([minilm.sentence_vectors([text]) for text in texts])
     np.testing.assert_allclose(together, alone, atol=5e-3)
-    assert minilm.sentence_encoder().encode([]).shape == (0, 384)
+    assert minilm.sentence_vectors([]).shape == (0, 384)
 
 
 @pytest.mark.parametrize(

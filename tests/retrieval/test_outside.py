@@ -15,7 +15,7 @@ import pytest
 
 from knowgap.errors import IndexFolderError, IndexForeign, ValueOutOfBounds
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.minilm import sentence_encoder
+from knowgap.retrieval.minilm import sentence_vectors
 from knowgap.retrieval.outside import open_outside
 from tests.retrieval.http_server import serve
 
@@ -29,7 +29,7 @@ TARN = {"id": "tarn", "title": "Tarn", "text": "Tarn is a town on the river Isk.
 def write_faiss(folder: Path, index: Any = None) -> Path:
     folder.mkdir()
     (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
-    vectors = np.asarray(sentence_encoder().encode([row["contents"] for row in ROWS]), dtype=np.float32)
+    vectors = np.asarray(sentence_vectors([row["contents"] for row in ROWS]), dtype=np.float32)
     index = index or faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors[:, : index.d].copy())
     faiss.write_index(index, str(folder / "flat.index"))

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import EmbeddedReranker
-from knowgap.retrieval.minilm import read_weights, sentence_encoder, write_weights
+from knowgap.retrieval.minilm import read_weights, sentence_vectors, write_weights
 from knowgap.retrieval.rerankers import relevance as module
 from knowgap.retrieval.rerankers.relevance import EncodedText, RelevanceFeatures, coverage, late_interaction
 from tests.retrieval.conformance import flip_last_bit
@@ -36,7 +36,7 @@ def test_late_interaction_weighs_the_best_match_of_each_query_token():
 
 
 def test_similarity_is_the_cosine_of_the_sentence_vectors():
-    vectors = sentence_encoder().encode([QUERY, RELEVANT, RELATED])
+    vectors = sentence_vectors([QUERY, RELEVANT, RELATED])
     features = RelevanceFeatures(TENSORS["projection"]).compute([(QUERY, RELEVANT), (QUERY, RELATED)])
     assert features[:, 0] == pytest.approx(vectors[1:] @ vectors[0], abs=1e-5)
     assert features[:, 2] == pytest.approx([coverage(QUERY, text) for text in (RELEVANT, RELATED)])
