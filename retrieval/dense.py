@@ -13,7 +13,7 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from knowgap.errors import UsageError
-from knowgap.retrieval.hub import choose_device, loading_model, model_digest, model_folder, refuse_code
+from knowgap.retrieval.hub import choose_device, loading_model, model_digest, model_folder
 from knowgap.retrieval.minilm import (
     EMBEDDED,
     MINILM_DIGEST,
@@ -60,7 +60,6 @@ class DenseEncoder:
             name = model if isinstance(model, str) else getattr(encoder, "__name__", type(encoder).__name__)
             return cls(name, "", encoder, encoder)
         folder, lock = model_folder(encoder, named_by=named_by), threading.Lock()
-        refuse_code(folder)
         with loading_model(folder) as (source, arguments):
             from sentence_transformers import SentenceTransformer
 

@@ -7,7 +7,6 @@ end say with which device, precision and threads models compute.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
@@ -23,7 +22,6 @@ from knowgap.storage.files import file_digest, json_digest
 _LOADING = threading.RLock()
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "artifact.metadata", "*.npy")
 _TORCH_FILES = ("*.bin",)
-_OWN_MODULES = ("sentence_transformers.", "pylate.models.Dense.")  # those that sentence-transformers has
 
 CHECKPOINTS = {
     "answerdotai/answerai-colbert-small-v1": "English, 33 million parameters, 96 numbers a token; Apache 2.0",
@@ -120,20 +118,6 @@ def loading_model(model: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _in_a_line(error: Exception) -> str:
     return shorten(next(iter(str(error).strip().splitlines()), type(error).__name__), 300)
-
-
-def refuse_code(folder: Path) -> None:
-    """Raise `CheckpointError` if a JSON file in a folder is damaged, or asks to run code that is not installed."""
-    for file in sorted(folder.glob("*.json")):
-        try:
-            settings = json.loads(file.read_bytes())
-        except ValueError as error:
-            raise CheckpointError(f"{file}: cannot be read ({shorten(error, 100)})") from error
-        modules = settings if file.name == "modules.json" and isinstance(settings, list) else []
-        kinds = [str(module.get("type")) for module in modules if isinstance(module, dict)]
-        foreign = [kind for kind in kinds if not kind.startswith(_OWN_MODULES)]
-        if foreign or (isinstance(settings, dict) and "auto_map" in settings):
-            raise CheckpointError(f"{folder}: its {file.name} asks to run code from the checkpoint; refused")
 
 
 def one_thread() -> AbstractContextManager[Any]:

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, shorten
 from knowgap.retrieval.colbert.embedded import SETTINGS, EmbeddedModel, fit_checkpoint
-from knowgap.retrieval.hub import choose_device, half_precision, loading_model, model_digest, model_folder, refuse_code
+from knowgap.retrieval.hub import choose_device, half_precision, loading_model, model_digest, model_folder
 from knowgap.retrieval.index.manifest import CHECKPOINT
 from knowgap.retrieval.minilm import EMBEDDED, Window, tokenizer_of
 from knowgap.retrieval.passage import Passage
@@ -47,7 +47,6 @@ class TokenEncoder:
 
     def __init__(self, folder: str | Path, name: str | Path | None = None) -> None:
         folder = Path(folder)
-        refuse_code(folder)
         try:
             self._model: Any = (EmbeddedModel.load if (folder / SETTINGS).is_file() else _Named)(folder)
         except (OSError, ValueError) as error:
