@@ -6,7 +6,6 @@ A reply that cannot be read, or was cut off, is requested once more. A prompt th
 from __future__ import annotations
 
 import functools
-import re
 import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ _REFUSED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """Options that a model has refused, or that cut off its thoughts, and that later requests leave out."""
 LONGEST_REPLY, LONGEST_SHORT_REPLY = 1_000, 300
 """The default limits in tokens of a reply, and of one that is only a short answer: otherwise, a small model may repeat
-itself until its context window is full. A second reply may be twice as long."""
+itself until its context window is full."""
 _PENALTY = {"frequency_penalty": 0.5}
 """The option for a model that has repeated itself up to the limit. It would spoil long lists in other replies."""
 _SAMPLING = {"temperature", "top_p", "rollout_id", "n"}
@@ -97,9 +96,9 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     """Call a predictor with the lenient version of the adapter in DSPy's settings; another module is called once.
 
     A call is repeated after transient faults. If a reply cannot be read in the chat format, JSON is asked for. If it
-    was cut off at the default limit of tokens, the second one may be twice as long; if it repeated itself, a penalty is
-    set instead, if the model takes one; if the model's thoughts were cut off, they are no longer limited. The second
-    reply counts if it can be read. There is none if the first was cut off at a limit that the user set.
+    was cut off at the default limit of tokens, a second one may be ten times as long; if it repeated itself, a penalty
+    is set instead, if the model takes one. The second reply counts if it can be read; if the first could not, since the
+    model was still thinking, its later replies are not limited. There is no second one at a limit that the user set.
 
     Raises:
         ContextWindowExceededError: the prompt is too long.
@@ -123,6 +122,8 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     usage = first.usage + second.usage
     if second.prediction is None:
         return Reply(first.prediction, second.problem, usage)
+    if first.prediction is None and first.usage.cut and "max_tokens" in changed:
+        _REFUSED.setdefault(lm, set()).update(limits)  # it thinks before it answers
     if dspy.settings.trace:  # from which an optimizer makes demonstrations
         dspy.settings.trace[:] = [call for call in dspy.settings.trace if call[2] is not first.prediction]
     return second._replace(usage=usage)
@@ -130,27 +131,16 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
 
 def _changes(first: Reply, lm: Any, limits: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The options to change for a second request, after one with these limits; None if it would be of no use."""
-    if first.prediction is None and limits and _ends_in_thought(first):
-        _REFUSED.setdefault(lm, set()).update(limits)
-        return {}
-    if first.prediction is None and first.usage.answered > 1:  # JSON was asked for as well
-        return None
+    unread = first.prediction is None
     if not first.usage.cut:
-        return {"cache": False} if first.prediction is None else None
+        asked_for_json = first.usage.answered > 1
+        return {"cache": False} if unread and not asked_for_json else None
     end = first.text[-3_000:].encode(errors="replace")
     if 5 * len(zlib.compress(end)) < len(end):  # it repeats itself
         return _PENALTY if isinstance(lm, dspy.LM) and _PENALTY.keys() <= lm.supported_params else None
-    return {"max_tokens": 2 * limits["max_tokens"]} if "max_tokens" in limits else None
-
-
-def _ends_in_thought(reply: Reply) -> bool:
-    """Whether a reply ended within the model's thoughts, which may contain the stop text.
-
-    An empty reply did, since servers leave thoughts out, unless it has a single token: the one that ends a reply.
-    """
-    if not reply.text:
-        return reply.usage.completion_tokens != reply.usage.answered
-    return re.search(r"<think(?!.*</think)", reply.text, re.S) is not None
+    if "max_tokens" not in limits:
+        return None
+    return {"max_tokens": 10 * limits["max_tokens"]} | ({"stop": None} if unread else {})
 
 
 def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: dict[str, Any]) -> Reply:

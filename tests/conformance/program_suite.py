@@ -112,6 +112,7 @@ class ProgramConformance:
         assert dspy.majority([prediction, prediction]).answer == prediction.answer
 
     @pytest.mark.filterwarnings("ignore:a prompt of")
+    @pytest.mark.filterwarnings("ignore:.*the prompt was too long")
     def test_a_prompt_that_is_longer_than_the_window_is_asked_with_less(self):
         """The last passages of a list are left out, and the trace says which; ReAct has them in a text."""
         long = [Passage(each.id, each.title, each.text + " They sail by night." * 400) for each in CORPUS]

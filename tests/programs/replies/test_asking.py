@@ -120,7 +120,7 @@ LIMITS = {"stop": STOP, "max_tokens": 300}
 @pytest.mark.parametrize(
     ("first", "tokens", "second"),
     [
-        (CUT, 300, {"max_tokens": 600}),
+        (CUT, 300, {"max_tokens": 3000}),
         (f"[[ ## answer ## ]]\n{'Tarn, ' * 900}", 300, {"frequency_penalty": 0.5}),
         (f"[[ ## answer ## ]]\n{' '.join(str(n % 97) for n in range(900))}", 300, {"frequency_penalty": 0.5}),
         ("", 1, {}),  # it ended at once
@@ -133,12 +133,12 @@ def test_a_second_reply_may_be_longer_or_must_not_repeat_itself(server, first, t
     assert limits(server) == [LIMITS, LIMITS | second, LIMITS]
 
 
-@pytest.mark.parametrize("cut", ["<think>\nI write [[ ## answer ## ]], then ", ""])
-def test_a_model_whose_thoughts_were_cut_off_is_not_limited_any_more(server, cut):
-    whole = f"<think>\n{ANSWER} [[ ## completed ## ]]\n</think>\n{ANSWER}"
-    server.reply_of = lambda body: cut if "max_completion_tokens" in body else whole
+def test_a_model_whose_thoughts_were_cut_off_is_not_limited_any_more(server):
+    thought = f"<think>\nI write [[ ## answer ## ]], then {COUNTED}"
+    whole = f"{thought} [[ ## completed ## ]]\n</think>\n{ANSWER}"
+    server.reply_of = lambda body: thought if body.get("max_completion_tokens") == 300 else whole
     assert [each.answer for each in asked(server, "Where?", "When?")] == ["Tarn", "Tarn"]
-    assert [bool(each) for each in limits(server)] == [True, True, False, False]
+    assert limits(server) == [LIMITS, LIMITS, {"max_tokens": 3000}, {}]
 
 
 def test_a_reply_cut_off_at_the_limit_that_was_set_is_not_asked_for_again(server):
