@@ -17,7 +17,7 @@ from knowgap.errors import IndexMissing
 from knowgap.lms.providers import EXTRACTIVE, as_language_model_error, unreadable_replies
 from knowgap.programs.conversation import FollowUp, greet
 from knowgap.programs.prediction import CitedAnswer
-from knowgap.programs.trace.steps import Reasoned, Step
+from knowgap.programs.trace.steps import Step
 from knowgap.programs.trace.trace import Cost, Trace, rounds_of
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.searching import only_passages, passages_of
@@ -133,20 +133,14 @@ class Answering:
             await asyncio.to_thread(self._warm.wait)
         program, completed = self._program, None
         prediction = await asyncio.to_thread(greet, program, question)
-        with dspy.context(lm=self._lm):
-            if prediction is None and (said := await asyncio.to_thread(self._without_greetings, said)):
-                completed = await FollowUp(said).acall(question=question)
-                if tell is not None:
-                    step = Reasoned(what="understood as", text=completed.answer)
-                    tell({**step.model_dump(mode="json"), "text": [f"understood as: {completed.answer}"]})
-            if prediction is None:
+        if prediction is None:
+            said = [turn for turn in said if greet(program, turn.question) is None]
+            with dspy.context(lm=self._lm):
+                completed = await FollowUp(said).acall(question=question) if said else None
                 asked = completed.answer if completed else question
                 with only_passages(await asyncio.to_thread(passages_of, program.retriever, files)):
                     prediction = await (program.acall(question=asked) if tell is None else self._told(asked, tell))
         return await asyncio.to_thread(self._record, question, prediction, completed, tell is not None)
-
-    def _without_greetings(self, said: Sequence[SubAnswer]) -> list[SubAnswer]:
-        return [turn for turn in said if greet(self._program, turn.question) is None]
 
     async def _told(self, question: str, tell: Callable[[dict[str, Any]], object]) -> Any:
         """The prediction for a question, whose steps are told as they happen."""

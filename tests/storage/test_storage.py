@@ -1,10 +1,12 @@
-"""Files, folders and record files whose writer is killed at any step, or cut off at any byte."""
+"""Files, folders and record files whose writer is killed at any step, or cut off at any byte, and what is refused."""
 
 import os
 from contextlib import suppress
 
+import pytest
 from pydantic import BaseModel
 
+from knowgap.errors import DataError, UsageError
 from knowgap.storage import files
 from knowgap.storage.record_file import RecordFile, read_records
 
@@ -117,3 +119,39 @@ def test_a_record_file_that_was_cut_off_anywhere_continues(tmp_path):
                 if id not in file.records:
                     file.append(Word(id=id))
         assert path.read_bytes() == whole
+
+
+def test_records_are_found_by_id_and_the_last_one_counts(tmp_path):
+    path, about = tmp_path / "folder" / "words", {"teacher": "one", "index": 1}
+    for text in ("first", "last"):
+        with RecordFile(path, Word, about, "word") as file:
+            file.append(Word(id="a", text=text))
+            file.append(Word(id=text))
+    ids = {"a": Word(id="a", text="last"), "first": Word(id="first"), "last": Word(id="last")}
+    assert read_records(path, Word) == (about, ids)
+    assert not list(path.parent.glob(".*")), "the lock is gone"
+
+
+def test_another_files_are_refused(tmp_path):
+    path, about = tmp_path / "words", {"teacher": "one", "index": 1}
+
+    def opened(about=about):
+        return RecordFile(path, Word, about, "word")
+
+    with opened() as file:
+        file.append(Word(id="a"))
+        with pytest.raises(UsageError, match="another run is writing"):
+            opened()
+    with pytest.raises(UsageError, match="holds words about another index, teacher"):
+        opened({"teacher": "two", "index": 2})
+    with path.open("a") as lines:
+        lines.write("[]\n")
+    for read in (opened, lambda: read_records(path, Word, "word")):
+        with pytest.raises(DataError, match="words:3: damaged word"):
+            read()
+    path.write_text("{}\n")
+    with pytest.raises(UsageError, match="is not a file of words"):
+        opened()
+    path.write_text("something else, without an end")
+    with pytest.raises(UsageError, match="is not a file of words"):
+        opened()
