@@ -109,7 +109,7 @@ def read_bool(value: Any) -> bool:
     Raises:
         ValueError: neither, or both.
     """
-    text = unwrap(str(_only(value))).casefold()
+    text = unwrap(str([*value.values()] if isinstance(value, Mapping) else value)).casefold()
     first = re.match(r"\W*([^\W_]+)\b(?![.,]\d|\s*/\s*\w|\W*(?:or|and)\b)", text)
     if first and first[1] in _YES | _NO:
         return first[1] in _YES
@@ -117,13 +117,6 @@ def read_bool(value: Any) -> bool:
     if len({word in _YES for word in words}) == 1:
         return words <= _YES
     raise ValueError(f"neither yes nor no: {value!r:.80}")
-
-
-def _only(value: Any) -> Any:
-    """What a list or an object with a single item holds."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
 
 
 def read_fraction(value: Any) -> float:
@@ -149,8 +142,7 @@ def read_scale(value: Any) -> int:
 
 def _first_number(value: Any) -> tuple[float, float | None]:
     """The first number of a value, and what it is a part of: 100 for a percentage, None if the value does not say."""
-    value = _only(value)
-    text = "" if isinstance(value, (list, Mapping)) else re.sub(r"(?<=\d),(?=\d)", ".", unwrap(str(value)))
+    text = re.sub(r"(?<=\d),(?=\d)", ".", unwrap(str(value)))
     found = re.search(r"(-?\d*\.?\d+)\s*(?:(%)|(?:/|out of|of)\s*(\d+(?:\.\d+)?))?", text[:300])
     if found is None:
         raise ValueError(f"no number: {value!r:.80}")
@@ -185,10 +177,9 @@ def read_list(value: Any) -> list[Any]:
 
 
 def read_strings(value: Any) -> list[str]:
-    """Read a list of texts; of an object in it, its first text counts."""
-    items = [[*i.values()] if isinstance(i, Mapping) else [i] for i in read_list(value)]
-    texts = (next((text for text in item if isinstance(text, str)), item[0] if item else "") for item in items)
-    return strip_list_marks(unwrap("" if text is None else str(text)) for text in texts)
+    """Read a list of texts; of an object in it, its first value counts."""
+    items = [next(iter(item.values()), "") if isinstance(item, Mapping) else item for item in read_list(value)]
+    return strip_list_marks(map(read_text, items))
 
 
 def _lines(text: str) -> list[str]:
