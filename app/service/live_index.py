@@ -121,16 +121,13 @@ class LiveIndex(NeverCopied):
 
     def _index_all(self) -> None:
         """Update the index; until there is one with the engine, build one with BM25."""
-        complete = (self._kept / self._engine).is_dir()
+        engines = [self._engine] if (self._kept / self._engine).is_dir() else [_WORDS, self._engine]
         for engine in (self._engine, _WORDS):
             if self._index is None and (self._kept / engine).is_dir():
                 self._index, self.being_read = open_index(self._kept / engine), None
-        if self._engine == _WORDS or not complete:
-            first = Reading(until=time.monotonic() + _FIRST) if self._index is None else Reading()
-            if self._build(_WORDS, first):
-                self._build(_WORDS, Reading())
-        if self._engine != _WORDS:
-            self._build(self._engine, Reading())
+        for engine in dict.fromkeys(engines):
+            if self._build(engine, Reading(until=time.monotonic() + _FIRST if self._index is None else None)):
+                self._build(engine, Reading())
 
     def _build(self, engine: str, reading: Reading) -> int:
         """Build or update the index of an engine, which is searched from then on; return how many files remain."""
@@ -145,9 +142,7 @@ class LiveIndex(NeverCopied):
                 self._say(line)
         self._told = told
         if reading.update is None or reading.update.files:
-            how = "by words" if engine == _WORDS else f"with {engine}"
-            how += f", {reading.remaining:,} documents are still to be read" if reading.remaining else ""
-            self._say(f"{len(index):,} passages can be searched {how}")
+            self._say(f"{len(index):,} passages can be searched ({engine})")
         return reading.remaining
 
     def _report(self, done: int, total: int, what: str) -> None:

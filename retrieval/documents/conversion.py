@@ -50,7 +50,7 @@ _PICTURE = re.compile(
 
 
 def convert(kind: str, content: bytes) -> Text:
-    """Convert the content of a file to text; the kinds are those of `_CONVERTERS`.
+    """Convert the content of a file to text; the kinds are those of `_OF_BYTES` and `_OF_TEXT`.
 
     Raises:
         Unreadable: the file is damaged, encrypted or not of its kind, or needs more memory than there is.
@@ -59,7 +59,11 @@ def convert(kind: str, content: bytes) -> Text:
     if content.startswith(_LAYERED):
         raise Unreadable("is encrypted, or in a format older than 2007")
     try:
-        return _CONVERTERS[kind](content)
+        if kind in _OF_BYTES:
+            return _OF_BYTES[kind](content)
+        text, notes = decode(content)
+        made = _OF_TEXT[kind](text)
+        return replace(made, note="; ".join(filter(None, [*notes, made.note])))
     except Unreadable:
         raise
     except ImportError as error:
@@ -103,24 +107,12 @@ def _guess(content: bytes) -> str:
     return min(likely, key=lambda encoding: len(_MIXED.findall(content[:_GUESSED_FROM].decode(encoding, "replace"))))
 
 
-def _read_with(read: Callable[[str], Text]) -> Callable[[bytes], Text]:
-    def convert(content: bytes) -> Text:
-        text, notes = decode(content)
-        made = read(text)
-        return replace(made, note="; ".join(filter(None, [*notes, made.note])))
-
-    return convert
-
-
-_CONVERTERS: dict[str, Callable[[bytes], Text]] = {
-    "text": _read_with(lambda text: Text(text, headings=find_blocks(text, plain=True)[0])),
-    "Markdown": _read_with(read_markdown),
-    "HTML": _read_with(read_html),
-    "PDF": read_pdf,
-    "Word": read_word,
-    "PowerPoint": read_slides,
-    "Excel": read_sheets,
-    "CSV": _read_with(read_table),
+_OF_BYTES = {"PDF": read_pdf, "Word": read_word, "PowerPoint": read_slides, "Excel": read_sheets}
+_OF_TEXT: dict[str, Callable[[str], Text]] = {
+    "text": lambda text: Text(text, headings=find_blocks(text, plain=True)[0]),
+    "Markdown": read_markdown,
+    "HTML": read_html,
+    "CSV": read_table,
 }
 
 

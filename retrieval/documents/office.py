@@ -8,7 +8,6 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
-from xml.etree.ElementTree import iterparse
 
 from knowgap.retrieval.documents.text import Text, without_private
 from knowgap.retrieval.documents.web_pages import read_html
@@ -29,24 +28,22 @@ def read_word(content: bytes) -> Text:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for name in sorted(archive.namelist()):
             if edge := _EDGE.fullmatch(name):
-                words = (" ".join(paragraph.split()) for paragraph in _paragraphs(archive, name))
-                edges[edge[1]] |= dict.fromkeys(each for each in words if re.search(r"[^\W\d_]", each))
+                words = filter(re.compile(r"[^\W\d_]").search, _paragraphs(archive.read(name)))
+                edges[edge[1]] |= dict.fromkeys(words)
     pictures: Any = mammoth.images.img_element(lambda picture: {"src": ""})
     page = mammoth.convert_to_html(io.BytesIO(content), style_map=_STYLES, convert_image=pictures).value
     above, below = ("".join(f"<p>{escape(words)}</p>" for words in edges[edge]) for edge in ("header", "footer"))
     return read_html(without_private(f"{above}{page}{below}"))
 
 
-def _paragraphs(archive: zipfile.ZipFile, name: str) -> Iterator[str]:
-    """The text of each paragraph of a part of a Word file."""
-    with archive.open(name) as part:
-        words: list[str] = []
-        for _, element in iterparse(part):
-            kind = element.tag.rpartition("}")[2]
-            if kind == "p":
-                yield "".join(words)
-                words = []
-            words.append({"t": element.text or "", "tab": " ", "br": " "}.get(kind, ""))
+def _paragraphs(part: bytes) -> Iterator[str]:
+    """The words of each paragraph of a part of a Word file."""
+    from bs4 import BeautifulSoup
+
+    soup = BeautifulSoup(part, "html.parser")
+    for space in soup(["w:tab", "w:br"]):
+        space.replace_with(" ")
+    return (" ".join(paragraph.get_text().split()) for paragraph in soup("w:p"))
 
 
 def read_slides(content: bytes) -> Text:

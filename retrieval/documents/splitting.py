@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 from bisect import bisect_right
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.documents.markdown import find_blocks
-from knowgap.retrieval.documents.sources import Source
+from knowgap.retrieval.documents.sources import Source, passage_digest
 from knowgap.retrieval.documents.text import Heading, Table, Text
 from knowgap.retrieval.minilm import Window, embedded_window
 from knowgap.retrieval.passage import Passage, part_id
@@ -192,7 +191,7 @@ def _numbered(document: str, pieces: Iterable[tuple[str, str]]) -> list[Passage]
     seen: Counter[str] = Counter()
     passages = []
     for title, text in pieces:
-        digest = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        digest = passage_digest(Passage("", title, text))
         seen[digest] += 1
         passages.append(Passage(part_id(document, digest, seen[digest]), title, text))
     return passages
