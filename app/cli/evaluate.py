@@ -111,10 +111,9 @@ def experiment(
     with progress(read.name) as report:
         run = Run(lm, options.num_threads, options.seed, report)
         result = run_experiment(read, folder, **asked, run=run)
-    for column in read.columns:
+    for column in (each for each in read.columns if each.title in result.evaluations):
         shown = [[*cells, failed or note] for *cells, failed, note in result.rows(column)]
-        if shown:
-            show_table(column.title, ["row", *column.metrics, "failed"], shown, caption=result.setting(column))
+        show_table(column.title, ["row", *column.metrics, "failed"], shown, caption=result.setting(column))
     remark(f"written to {folder}: experiment.md, experiment.csv; * p < 0.05 against the baseline (paired, Holm)")
 
 

@@ -104,15 +104,15 @@ def examples_digest(examples: Sequence[dspy.Example]) -> str:
 
 
 def retriever_facts(retriever: Any) -> dict[str, Any]:
-    """Engine, digests and size of an index, as far as they are known; empty if there is none."""
+    """Engine, digest and size of an index, as far as they are known; empty if there is none."""
     if retriever is None:
         return {}
     manifest = getattr(retriever, "manifest", None)
-    facts = {
-        name: getattr(retriever, name, None) or getattr(manifest, name, None) for name in ("digest", "corpus_digest")
+    facts: dict[str, Any] = {
+        "digest": getattr(retriever, "digest", None) or getattr(manifest, "digest", None),
+        "name": getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__,
+        "passages": len(retriever) if isinstance(retriever, Sized) else None,
     }
-    facts["name"] = getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__
-    facts["passages"] = len(retriever) if isinstance(retriever, Sized) else None
     return {key: value for key, value in facts.items() if isinstance(value, (str, int))}
 
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from knowgap.programs.base import Program
 from knowgap.programs.passages import LMEntailment
-from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit
 
@@ -30,9 +29,8 @@ def share_results(programs: Mapping[str, P]) -> dict[str, P]:
     copies = {name: program.deepcopy() for name, program in programs.items()}
     for copy in copies.values():
         for attribute, part in copy.parts().items():
-            # the others take no time, or depend on the language model
-            costly = not isinstance(part, (GroundingEntailment, LMEntailment))
-            if part is not None and attribute in ("retriever", "reranker", "entailment") and costly:
+            asks = isinstance(part, LMEntailment)  # what it says depends on the language model
+            if part is not None and attribute in ("retriever", "reranker", "entailment") and not asks:
                 model = (type(part), getattr(part, "name", id(part)), getattr(part, "digest", ""))
                 identity = id(part) if attribute == "retriever" else model
                 setattr(copy, attribute, Cached(part, memories.setdefault(identity, LRUCache(_KEPT))))

@@ -163,9 +163,7 @@ class ExperimentResult:
 
     def setting(self, column: Column) -> str:
         """What a column was measured with, and what the paper measured with, in one line."""
-        found = [*self.evaluations.get(column.title, Evaluations()).values()]
-        if not found:
-            return "not run"
+        found = [*self.evaluations[column.title].values()]
         origin = found[0].provenance
         searched = "".join(f"{n} {origin.retriever[n]}, " for n in ("name", "passages") if n in origin.retriever)
         here = f"here: {origin.lm}, {searched}{len(found[0].records)} questions of {origin.split}"
@@ -175,7 +173,7 @@ class ExperimentResult:
     def markdown(self) -> str:
         """The results as Markdown: a table for each column, with the paper's figure beside each of ours."""
         parts = [f"# {self.table.title}", self.table.paper, *self.table.notes]
-        for column in self.table.columns:
+        for column in (each for each in self.table.columns if each.title in self.evaluations):
             width = len(column.metrics) + 3
             cells = [["", *column.metrics, "failed", "note"], ["---"] * width, *self.rows(column)]
             parts += [f"## {column.title}", "\n".join(f"| {' | '.join(row)} |" for row in cells)]

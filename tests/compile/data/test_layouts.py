@@ -109,7 +109,7 @@ def test_every_layout_is_told_apart_and_read_whole(tmp_path, name):
         ("strategyqa", "answer", None, "answer"),
         ("asqa", "qa_pairs", [{"question": "x"}], "short_answers"),
         ("triviaqa", "Answer", {"Aliases": ["x"]}, "Value"),
-        ("arc_challenge", "answerKey", "C", None),
+        ("arc_challenge", "answerKey", "C", "C"),
         ("flashrag", "golden_answers", [], "answer"),
         ("nq_open", "answer", [1], "answer.0"),
     ],
@@ -118,7 +118,7 @@ def test_a_bad_record_is_named_by_number_and_field(tmp_path, name, field, value,
     records = numbered(name, 3)
     records[2][field] = value
     path = save(tmp_path, name, records)
-    with pytest.raises(DataError, match=re.escape(f"{path}:3" + (f" ({named})" if named else ":"))):
+    with pytest.raises(DataError, match=re.escape(f"{path}:3 ({named})")):
         load_dataset(f"{name}:{path}")
 
 
