@@ -7,7 +7,6 @@ import torch
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import minilm
 from knowgap.retrieval.bert import Bert, add_changes
-from knowgap.retrieval.hub import half_precision
 from knowgap.retrieval.minilm import embedded_window, padded_batches
 from tests.retrieval.tiny import write_bi_encoder
 
@@ -51,11 +50,6 @@ def test_batches_have_one_width():
         np.testing.assert_array_equal(ids == 7, attention == 1)
         np.testing.assert_array_equal(ids == 0, attention == 0)
         assert attention.sum(1).tolist() == [len(texts[i]) for i in batch]
-
-
-def test_a_processor_computes_in_single_precision():
-    with half_precision("cpu"):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
 def test_likeness_follows_meaning():
