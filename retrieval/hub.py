@@ -1,8 +1,8 @@
 """Models in a folder of this machine, or on the Hugging Face hub under a name that the user has given.
 
 A folder is never looked up on the hub, and no code that comes with a model is run. A name that is read from a file,
-such as the checkpoint of an index, is looked up only if the user has allowed it; see `is_allowed`. The functions at the
-end say with which device, precision and threads models compute.
+such as the checkpoint of an index, is looked up only if the user has allowed it. The functions at the end say with
+which device, precision and threads models compute.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -69,11 +69,6 @@ def model_digest(folder: str | Path) -> str:
     paths = {path for pattern in (*_FILES, *_TORCH_FILES) for path in folder.rglob(pattern)}
     names = sorted(path.relative_to(folder).as_posix() for path in paths)
     return json_digest([(name, file_digest(folder / name)) for name in names])
-
-
-def is_allowed(name: str, allow_hub: Collection[str]) -> bool:
-    """Whether the user has allowed a hub name; `allow_hub` may be a single name."""
-    return name in ([allow_hub] if isinstance(allow_hub, str) else allow_hub)
 
 
 @contextmanager

@@ -166,7 +166,7 @@ def padded_batches(texts: Sequence[Sequence[int]], capacity: int) -> Iterator[tu
     digits of its vectors do not depend on its neighbours. It is filled up with [PAD].
 
     Yields:
-        The positions of the batch's texts; their token ids and their attention mask, tensors [texts, width].
+        The positions of the batch's texts; their token ids, and which of these are theirs, tensors [texts, width].
     """
     import torch
 
@@ -177,12 +177,8 @@ def padded_batches(texts: Sequence[Sequence[int]], capacity: int) -> Iterator[tu
         size = max(1, capacity // width)
         for start in range(0, len(members), size):
             batch = members[start : start + size]
-            ids = torch.full((len(batch), width), PAD)
-            attention = torch.zeros_like(ids)
-            for row, i in enumerate(batch):
-                ids[row, : len(texts[i])] = torch.tensor(texts[i])
-                attention[row, : len(texts[i])] = 1
-            yield batch, ids, attention
+            ids = torch.tensor([[*texts[i], *[PAD] * (width - len(texts[i]))] for i in batch])
+            yield batch, ids, torch.arange(width) < torch.tensor([[len(texts[i])] for i in batch])
 
 
 @lru_cache(maxsize=1)

@@ -56,7 +56,7 @@ def train_relevance(data: str | Path, output: str | Path, *, seed: int, progress
 
     Args:
         data: folder of training files; see `read_question_sets`.
-        output: folder in which the weights are written: `EmbeddedReranker(output)` takes it.
+        output: folder in which the weights are written: `read_weights` reads them.
         seed: of the choice of questions and passages.
         progress: called with the number of texts encoded, their total, and what is done.
 

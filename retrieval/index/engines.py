@@ -8,7 +8,6 @@ from typing import Any
 
 from knowgap.errors import UnknownName, UsageError, is_address, shorten
 from knowgap.plugins import make
-from knowgap.retrieval.hub import is_allowed
 from knowgap.retrieval.index.base import named
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.outside import RemoteRetriever, open_outside
@@ -46,7 +45,8 @@ def open_index(path: str | Path, *, allow_hub: Collection[str] = (), **options: 
     1
     """
     manifest = Manifest.parse(path)
-    if is_allowed(name := manifest.checkpoint.get("name", ""), allow_hub):
+    allowed = [allow_hub] if isinstance(allow_hub, str) else allow_hub
+    if (name := manifest.checkpoint.get("name", "")) in allowed:
         options = {"encoder": name, **options}
     return engine_class(manifest.engine).open(path, **options)
 

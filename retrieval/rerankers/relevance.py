@@ -20,7 +20,8 @@ from knowgap.retrieval.minilm import minilm_tokenizer, read_weights, token_vecto
 from knowgap.retrieval.rerankers.reranker import PairScorer
 from knowgap.retrieval.words import content_words, english_stem, split_sentences, words
 
-NAME = "relevance"
+FOLDER, NAME = Path(__file__).parent, "relevance"
+"""Where the weights are, and their name."""
 FEATURES = ("similarity", "late interaction", "coverage")
 
 _FOUND, _SLOPE = 0.7, 10.0  # the cosine at which a query token counts as half found, and the steepness
@@ -141,35 +142,29 @@ class EmbeddedReranker(PairScorer):
     texts that rank among the best five, on each set of questions that was held out of training in turn. The card beside
     the weights describes the training.
 
-    Args:
-        folder: where `benchmarks/train_bundled_models.py` wrote the model; None takes the one that comes
-            with the package.
-
     Raises:
         CheckpointError: its files are missing or damaged, or belong to another encoder.
     """
 
-    def __init__(self, folder: str | Path | None = None) -> None:
-        here = Path(folder or Path(__file__).parent)
-        super().__init__(here / f"{NAME}.json")
-        settings, self._features = _load(here)
+    def __init__(self) -> None:
+        super().__init__(FOLDER / f"{NAME}.json")
+        settings, self._features = _load()
         self._coefficients = np.array([settings["coefficients"][name] for name in FEATURES])
         self._intercept = settings["intercept"]
         self.name = "embedded MiniLM similarity, late interaction and word coverage"
         self.default_threshold: float | None = settings["delta"]
         self.scale = f"log-odds that a text is gold, where {settings['prior']:g} of 50 retrieved are"
-        self._folder = folder
 
-    def __reduce__(self) -> tuple[type[EmbeddedReranker], tuple[str | Path | None]]:
-        return EmbeddedReranker, (self._folder,)
+    def __reduce__(self) -> tuple[type[EmbeddedReranker], tuple[()]]:
+        return EmbeddedReranker, ()
 
     def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         logits = self._features.compute(pairs) @ self._coefficients + self._intercept
         return logits.round(_DECIMALS).tolist()
 
 
-@lru_cache(maxsize=4)
-def _load(folder: Path) -> tuple[dict[str, Any], RelevanceFeatures]:
-    """A model's settings and its features; all rerankers of a process share the cache of encoded texts."""
-    settings, tensors = read_weights(folder, NAME)
+@lru_cache(maxsize=1)
+def _load() -> tuple[dict[str, Any], RelevanceFeatures]:
+    """The settings and the features; all rerankers of a process share the cache of encoded texts."""
+    settings, tensors = read_weights(FOLDER, NAME)
     return settings, RelevanceFeatures(tensors["projection"])

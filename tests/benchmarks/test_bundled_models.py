@@ -13,7 +13,7 @@ from train_bundled_models import train
 from knowgap.compiling.training.config import TrainingConfig
 from knowgap.errors import DataError
 from knowgap.lms.embedded.span_head import SpanHead
-from knowgap.retrieval import EmbeddedReranker
+from knowgap.retrieval.minilm import read_weights
 
 _TOWNS = ["Wick", "Tarn", "Dunmore", "Aldern", "Polva", "Sorrel", "Kember", "Brannt", "Hollin", "Marsk"]
 _PEOPLE = ["Ada Moorland", "Bo Reedham", "Cy Holtby", "Di Farrow", "Ed Garnett", "Flo Hask", "Gus Ilford", "Hal Jessop"]
@@ -62,7 +62,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_relevance_is_trained(data: Path, tmp_path: Path):
     relevance = train("relevance", data, tmp_path)
     assert relevance["pairs"] > 0
-    assert EmbeddedReranker(tmp_path).default_threshold == relevance["delta"]
+    assert read_weights(tmp_path, "relevance")[0]["delta"] == relevance["delta"]
 
 
 def test_a_reader_is_trained_on_examples_that_say_where_the_passage_answers(data: Path, tmp_path: Path, monkeypatch):
