@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowgap.lms.embedded.inputs import Prompt, listed
+from knowgap.lms.embedded.inputs import Prompt, strings
 from models.gold_questions import Fact, GoldQuestion, normal
 from models.prompt_engine import PromptEngine
 
@@ -286,7 +286,7 @@ def _units(value: Any) -> list[str]:
         return [text for part in value.values() for text in _units(part)]
     if isinstance(value, (list, tuple)):
         return [text for part in value for text in _units(part)]
-    return [] if value is None else listed(str(value))
+    return [] if value is None else strings(value)
 
 
 def _words(text: str) -> list[str]:

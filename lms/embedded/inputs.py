@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.reading import Answer, answer, bridge, coverage
-from knowgap.lms.embedded.text import Sentence, fold, mentions, names_in, normal
+from knowgap.lms.embedded.text import Sentence, fold, mentions, names_in, stems
 from knowgap.retrieval.words import split_sentences
 
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
@@ -125,12 +125,6 @@ def _read_value(text: str, type_: str) -> Any:
         return text
 
 
-def listed(text: str) -> list[str]:
-    """Return the items of a list that DSPy wrote as `[1] «…»`, or any other text as the one item."""
-    found = [many or one for many, one in _BLOB.findall(text)]
-    return found or ([text] if text.strip() and text.strip() != "N/A" else [])
-
-
 def write_reply(prompt: Prompt, values: Mapping[str, Any]) -> str:
     """Write a reply in the prompt's format from JSON-ready values."""
     if prompt.style == "json":
@@ -150,23 +144,28 @@ def count_tokens(text: str) -> int:
 
 
 def strings(value: Any) -> list[str]:
-    """The items of a list of texts or of searched queries, given as a list or as DSPy writes one."""
+    """The items of a list of texts or of searched queries, also as DSPy writes one; another text is one item."""
     if isinstance(value, list):
         return [str(item.get("query", "")) if isinstance(item, Mapping) else str(item) for item in value]
-    return listed(value) if isinstance(value, str) else []
+    found = [many or one for many, one in _BLOB.findall(str(value))]
+    return found or [text for text in [str(value)] if text.strip() not in ("", "N/A")]
 
 
 def distinct(texts: Iterable[str], before: Iterable[str] = ()) -> list[str]:
     """The texts whose content words neither an earlier text nor one of `before` has."""
-    known, said = set(map(normal, before)), dict[str, str]()
+    said = {_key(text): "" for text in before}
     for text in texts:
-        said.setdefault(normal(text), text)
-    return [text for key, text in said.items() if key not in known]
+        said.setdefault(_key(text), text)
+    return [text for text in said.values() if text]
+
+
+def _key(text: str) -> tuple[str, ...]:
+    return stems(text) or (fold(text),)
 
 
 def _numbered(value: Any) -> Iterator[tuple[int, str, str]]:
     """Yield (id, title, text) of passages, given as mappings, as `Title | text` or as plain texts."""
-    for number, item in enumerate(value if isinstance(value, list) else listed(str(value)), start=1):
+    for number, item in enumerate(value if isinstance(value, list) else strings(value), start=1):
         if isinstance(item, Mapping):
             yield int(item.get("id", number)), str(item.get("title", "")), str(item.get("text", ""))
         else:
@@ -183,7 +182,7 @@ def _titled(line: str) -> tuple[str, str]:
 
 def read_passage(title: str, text: str, source: int = 0) -> list[Sentence]:
     """Split a passage into sentences, each about its title."""
-    return [Sentence(part, title, source, order) for order, part in enumerate(split_sentences(text))]
+    return [Sentence(part, title, source) for part in split_sentences(text)]
 
 
 def read_statement(text: str, source: int = 0) -> list[Sentence]:

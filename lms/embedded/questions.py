@@ -162,8 +162,7 @@ def _chain(text: str) -> list[str]:
 def _described(text: str) -> tuple[int, int, str] | None:
     """The rightmost description by a name: where it begins and ends, and the question for what it stands for."""
     anchors = [match.span() for match in re.finditer(rf"{_KEY}(?!-)", text)]
-    asks = re.match(r"((?:(?!the |an? |that |Qx|#).)*?)\b(?:(did|does|do)|is|are|was|were|has|had|have)\b", text)
-    does = bool(asks and asks[2])
+    does = re.search(r"\b(?:did|does|do)\b", text) is not None
     waits = not re.match("(?:what|who|whom|which|whose)\\b", text, re.I)
     last = len(text.rstrip(" ?.!"))  # where the verb of the question itself begins, if it ends in one
     if does and (match := re.search(rf"(?: have its)? [a-z-]+(?: {PLACED})?\W*$", text)):

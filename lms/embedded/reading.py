@@ -247,18 +247,12 @@ def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     return Answer(text, _SETTLED if all(fact.settled for fact in facts) else 0.0, support, tuple(facts))
 
 
-def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
-    """The content words of a question that no sentence has, as the question writes them."""
-    present = frozenset[str]().union(*(s.titled for s in sentences))
-    words = re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", question)
-    return " ".join(word for word in words if (own := stems(word)) and not set(own) & present)
-
-
 def bridge(question: str, found: Answer) -> list[str]:
     """The next queries: open questions, or settled ones again; then names behind an answer with what is not said."""
     proposals = [*(found.open or (fact.asked for fact in reversed(found.facts))), *found.guesses]
     for sentence in found.support:
-        rest = uncovered(question, [sentence])
+        words = re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", question)
+        rest = " ".join(word for word in words if stems(word) and not sentence.titled.intersection(stems(word)))
         for name in (*names_in(sentence.text), sentence.title):
             if name and not set(stems(name)) <= set(stems(question)):
                 proposals.append(f"{name} {rest}".strip())

@@ -26,12 +26,11 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence, the title of its passage (may be empty), the number of its passage, and its place there."""
+    """A sentence, the title of its passage (may be empty), and the number of its passage."""
 
     text: str
     title: str = ""
     source: int = 0
-    order: int = 0
 
     @property
     def passage(self) -> tuple[int, str]:
@@ -60,11 +59,6 @@ def _words(text: str) -> tuple[str, ...]:
 def stems(text: str) -> tuple[str, ...]:
     """The stems of the content words of a text, in order, with repetitions."""
     return tuple(english_stem(word) for word in _words(text) if word not in FUNCTION_WORDS)
-
-
-def normal(text: str) -> str:
-    """A text's content words, so that two texts with the same ones are equal."""
-    return " ".join(stems(text)) or fold(text)
 
 
 @lru_cache(maxsize=20_000)

@@ -4,7 +4,7 @@ import pytest
 
 from knowgap.compiling.evaluation.metrics.answers import normalize_answer
 from knowgap.lms.embedded.inputs import read_passage, read_statement, standalone
-from knowgap.lms.embedded.reading import Answer, answer, bridge, read, uncovered
+from knowgap.lms.embedded.reading import Answer, answer, bridge, read
 from knowgap.lms.embedded.text import mentions, names_in, value_of
 
 
@@ -96,7 +96,6 @@ def test_what_is_not_settled_is_asked_next_with_the_names_found():
 def test_names_bridge_where_no_syntax_helps():
     proposals = bridge("In which port was the maker of Blue Sea raised?", answer("Why?", FILMS[:1]))
     assert any(text.startswith("Ilse Morn ") for text in proposals)
-    assert uncovered("In which port was Blue Sea shot?", FILMS[:1]) == "port shot"
 
 
 @pytest.mark.parametrize(
