@@ -114,7 +114,7 @@ def test_searches_that_cannot_be_seen_are_not_known():
     modules = {"seen": dspy.ChainOfThought("question -> answer"), "unseen": agent, "text": Uses(lambda q: [q])}
     results = evaluate(modules, examples, "exact_match", run=Run(lm=lm))
     assert [results[name].costs()["retrievals"] for name in modules] == [0, None, None]
-    assert [results[name].costs()["lm_calls"] for name in ("seen", "text")] == [1, None]
+    assert [results[name].costs()["lm_calls"] for name in modules] == [1, 2, None]
     assert not results["unseen"].defines("passages")
 
 
@@ -129,13 +129,6 @@ def test_a_module_has_one_input_and_one_answer(signature, refused):
 
 def agent():
     return dspy.ReAct("question -> answer", tools=[dspy.Retrieve(k=2)], max_iters=1)
-
-
-def test_every_call_of_an_agent_is_counted(index):
-    turn = {"next_thought": "It is known.", "next_tool_name": "finish", "next_tool_args": {}}
-    prediction, engine = asked(wrap(agent())(index), lambda outputs, inputs: {**words(outputs, inputs), **turn})
-    cost = prediction.trace.cost
-    assert (cost.lm_calls, cost.critical_calls, len(engine.calls), cost.uncounted_calls) == (2, 2, 2, 0)
 
 
 def test_an_object_is_saved_and_loaded_into_another_object(tmp_path):
