@@ -34,8 +34,8 @@ CHECKPOINTS = {
 def model_folder(name: str | Path, *, named_by: Path | None = None) -> Path:
     """The absolute path of a model's folder, given by its path or hub name; one on the hub is downloaded once.
 
-    If an index names the model, `named_by`, the network is not used, and one on the hub must have been downloaded
-    before.
+    If an index names the model, `named_by`, the network is used only if the environment variable KNOWGAP_ALLOW_HUB has
+    the name among others.
 
     Raises:
         CheckpointError: there is no such folder, and no such model that can be downloaded from the hub.
@@ -46,7 +46,8 @@ def model_folder(name: str | Path, *, named_by: Path | None = None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
 
-    text, offline = str(name), named_by is not None
+    text = str(name)
+    offline = named_by is not None and text not in os.environ.get("KNOWGAP_ALLOW_HUB", "").split()
     try:
         folder = Path(snapshot_download(text, allow_patterns=list(_FILES), local_files_only=offline))
         if not offline and not any(folder.rglob("*.safetensors")):  # older models have torch weights only
@@ -58,7 +59,7 @@ def model_folder(name: str | Path, *, named_by: Path | None = None) -> Path:
             name = shorten(text, 100)
             problem = (
                 f"{named_by} names the model {name!r}, which is not a folder on this machine: set "
-                f"KNOWGAP_ALLOW_HUB={name} to fetch it from the Hugging Face hub (in Python, the argument allow_hub)"
+                f"KNOWGAP_ALLOW_HUB={name} to fetch it from the Hugging Face hub"
             )
         raise CheckpointError(problem) from error
 

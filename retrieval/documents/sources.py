@@ -267,7 +267,6 @@ def sources_of(retriever: Any) -> Sources | None:
 
 
 def places_of(retriever: Any, ids: Iterable[str]) -> dict[str, Source]:
-    """The places of passages of a local or remote index, as far as they are recorded."""
+    """The places of passages of an index, as far as they are recorded."""
     recorded = sources_of(retriever)
-    find = recorded.find if recorded is not None else getattr(retriever, "places", None)
-    return find(ids) if find is not None else {}
+    return recorded.find(ids) if recorded is not None else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,14 @@ ENGINES = {
 """Engine name → `module:class`; the class has `open(path)`."""
 
 
-def open_index(path: str | Path, *, allow_hub: Collection[str] = (), **options: Any) -> Retriever:
+def open_index(path: str | Path, **options: Any) -> Retriever:
     """Open an index of any engine.
+
+    The encoder that it names has to be a folder or to have been fetched before, unless it is a model on the Hugging
+    Face hub that the environment variable KNOWGAP_ALLOW_HUB names.
 
     Args:
         path: its folder.
-        allow_hub: names of models on the Hugging Face hub that may be fetched if the index names them; without that,
-            its encoder has to be a folder, or to have been fetched before.
         options: passed to the `open` of its engine.
 
     Raises:
@@ -44,18 +45,14 @@ def open_index(path: str | Path, *, allow_hub: Collection[str] = (), **options: 
     >>> len(knowgap.open_index("more-towns"))
     1
     """
-    manifest = Manifest.parse(path)
-    allowed = [allow_hub] if isinstance(allow_hub, str) else allow_hub
-    if (name := manifest.checkpoint.get("name", "")) in allowed:
-        options = {"encoder": name, **options}
-    return engine_class(manifest.engine).open(path, **options)
+    return engine_class(Manifest.parse(path).engine).open(path, **options)
 
 
-def as_retriever(retriever: Any, *, allow_hub: Collection[str] = ()) -> Any:
+def as_retriever(retriever: Any) -> Any:
     """Open the index in a folder or at an http(s) URL; a retriever, or None, is returned as it is.
 
     A string may also name an index of another tool, see `open_outside`; `module:Name` of a retriever, or of a callable
-    that makes one; or `module:Name:TEXT`, which calls it with a text. `allow_hub` is that of `open_index`.
+    that makes one; or `module:Name:TEXT`, which calls it with a text.
 
     Raises:
         IndexFolderError: the index in the folder cannot be opened.
@@ -65,7 +62,7 @@ def as_retriever(retriever: Any, *, allow_hub: Collection[str] = ()) -> Any:
         if is_address(str(retriever)):
             return RemoteRetriever(str(retriever))
         found = open_outside(retriever) or make("retriever", retriever, Retriever)
-        return found or open_index(retriever, allow_hub=allow_hub)
+        return found or open_index(retriever)
     if retriever is None or isinstance(retriever, Retriever):
         return retriever
     raise UsageError(f"an index, its folder or the URL of its server, not {shorten(repr(retriever), 60)}")

@@ -188,11 +188,7 @@ def _encoded(folder: Path, build: Build) -> Iterator[Block]:
 
 
 def _encode(encoder: Any, passages: Sequence[Passage]) -> Block:
-    """The vectors of passages. Warns of passages that are longer than the window."""
-    texts = [str(passage) for passage in passages]
-    if encoder.window is not None:
-        encoder.window.warn_of_cut(texts)
-    vectors, counts = encoder.encode_passages(texts)
+    vectors, counts = encoder.encode_passages([str(passage) for passage in passages])
     return fixed_point(vectors), counts
 
 

@@ -5,13 +5,10 @@ from contextlib import ExitStack, closing
 import httpx
 import pytest
 
-from knowgap import build_index
 from knowgap.errors import IndexFolderError
 from knowgap.lms import make_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, Passage, RemoteRetriever
-from knowgap.retrieval.documents.sources import places_of
-from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service import Server
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
 from tests.retrieval.http_server import serve
@@ -67,23 +64,3 @@ def test_answers_of_servers(answer, expected):
         else:
             with pytest.raises(IndexFolderError, match=expected):
                 remote.search(["a"], 1)
-
-
-def test_documents_are_chosen_and_their_places_told_by_the_server(tmp_path):
-    (tmp_path / "docs").mkdir()
-    for name in ("tarn.md", "orle.txt"):
-        (tmp_path / "docs" / name).write_text(f"# Town\n\nThe town of {name[:4]} lies on a river.\n", encoding="utf-8")
-    index = build_index(tmp_path / "docs", tmp_path / "index", engine="bm25")
-    with serving(index) as server, closing(RemoteRetriever(server.url)) as remote:
-        [hits] = search_all(remote, ["town"], 5)
-        assert {place.file for place in places_of(remote, [hit.passage.id for hit in hits]).values()} == {
-            "tarn.md", "orle.txt",
-        }  # fmt: skip
-        with only_documents(remote, ("*.md",)):
-            [[hit]] = search_all(remote, ["town"], 5)
-        assert places_of(remote, [hit.passage.id, "?"])[hit.passage.id].file == "tarn.md"
-        with (
-            only_documents(remote, ("*.pdf",)),
-            pytest.raises(IndexFolderError, match="no document of the index is"),
-        ):
-            search_all(remote, ["town"], 5)
