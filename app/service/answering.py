@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -34,26 +33,21 @@ class Answering:
     """A program that answers the questions of a service.
 
     The arguments are those of `Server`. `name` is the program's name, which OpenAI's protocol uses as that of a model.
-    Questions wait until `warm_up` is done.
     """
 
     def __init__(self, program: Any, lm: dspy.BaseLM, *, max_questions: int = 32, deadline: float = 300.0) -> None:
         self.name = f"knowgap/{program.name}"
         self._program, self._lm = program, lm
         self._free, self._deadline = max_questions, deadline
-        self._warm = threading.Event()
 
     def warm_up(self) -> None:
         """Load what the first question would wait for: the index, its encoder, the reranker."""
-        try:
-            parts = self._program.parts()
-            if (retriever := parts.get("retriever")) is not None:
-                with contextlib.suppress(IndexMissing):  # the folder is still being read
-                    retriever.search(["ready"], 1)
-            if (reranker := parts.get("reranker")) is not None:
-                reranker.score([("ready", "It is ready.")])
-        finally:
-            self._warm.set()
+        parts = self._program.parts()
+        if (retriever := parts.get("retriever")) is not None:
+            with contextlib.suppress(IndexMissing):  # the folder is still being read
+                retriever.search(["ready"], 1)
+        if (reranker := parts.get("reranker")) is not None:
+            reranker.score([("ready", "It is ready.")])
 
     async def answer(
         self,
@@ -129,8 +123,6 @@ class Answering:
         tell: Callable[[dict[str, Any]], object] | None,
         files: Sequence[str],
     ) -> dict[str, Any]:
-        if not self._warm.is_set():
-            await asyncio.to_thread(self._warm.wait)
         program, completed = self._program, None
         prediction = await asyncio.to_thread(greet, program, question)
         if prediction is None:

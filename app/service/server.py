@@ -36,7 +36,6 @@ from knowgap.errors import KnowgapError, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.service.answering import MAX_SAID, Answering
-from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, Reply
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request, send_events
 from knowgap.service.searching import Patterns, SearchRequest, describe, list_documents, search
@@ -62,7 +61,7 @@ class Server:
     """Serves a program and its index until it is stopped; in a `with` block, from another thread.
 
     Args:
-        program: the program; what its first question needs is loaded first, or in the background with a `LiveIndex`.
+        program: the program; what its first question needs is loaded first.
         lm: the language model that it asks; None takes the one that DSPy is configured with.
         max_questions: how many questions are answered at the same time.
         deadline: seconds within which a question or a search is answered.
@@ -93,10 +92,7 @@ class Server:
             raise UsageError(f"others can reach {host}: set a key that clients have to send (--key)")
         lm, index = lm or dspy.settings.lm, program.retriever
         self._answering = Answering(program, lm, max_questions=max_questions, deadline=deadline)
-        if isinstance(index, LiveIndex):  # its page can be opened before anything has been read
-            threading.Thread(target=self._answering.warm_up, name="knowgap warm-up", daemon=True).start()
-        else:
-            self._answering.warm_up()
+        self._answering.warm_up()
         self.name, self._deadline = self._answering.name, deadline
         self._index: Any = index
         templates = Environment(loader=PackageLoader("knowgap.service"), autoescape=True, undefined=StrictUndefined)

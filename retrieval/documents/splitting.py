@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -50,12 +50,8 @@ class Splitter:
     def __init__(self, window: Window | None = None, tokens: int = PASSAGE_TOKENS) -> None:
         if tokens < _SMALLEST:
             raise ValueOutOfBounds(f"passage_tokens = {tokens}: must be at least {_SMALLEST}")
-        self._given = window
-        self.limit = min(tokens, window.size) if window is not None else tokens
-
-    @cached_property
-    def _window(self) -> Window:
-        return self._given or embedded_window()
+        self._window = window or embedded_window()
+        self.limit = min(tokens, self._window.size)
 
     def _count(self, text: str) -> int:
         return self._window.count([text])[0]

@@ -2,19 +2,14 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
-import httpx
 import pytest
-from support import scripted_lm
 
 from knowgap.errors import DataError, IndexMissing
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.index.base import lock_index
-from knowgap.service import Server
 from knowgap.service import live_index as module
-from knowgap.service.answering import Answering
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.searching import list_documents
 from tests.app.service.conftest import SECONDS, asking, wait_until
@@ -152,18 +147,3 @@ def test_an_empty_folder_is_waited_for(tmp_path, monkeypatch):
     index.close()
     with pytest.raises(DataError, match="no such folder"):
         LiveIndex(tmp_path / "nowhere", tmp_path / "kept")
-
-
-def test_the_page_is_there_while_models_are_loaded_and_questions_wait_for_them(live, monkeypatch):
-    loaded, load = threading.Event(), Answering.warm_up
-    monkeypatch.setattr(Answering, "warm_up", lambda answering: loaded.wait(SECONDS) and load(answering))
-    lm, engine = scripted_lm(lambda *_: {"answer": "the Isk"})
-    live.start()
-    wait_until(lambda: len(live) == 1)
-    with Server(RAG(live), lm, port=0) as server, ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(httpx.post, f"{server.url}/v1/ask", json=ASKED, timeout=SECONDS)
-        assert httpx.get(f"{server.url}/", timeout=SECONDS).status_code == 200
-        assert httpx.get(f"{server.url}/healthz", timeout=SECONDS).json()["status"] == "ok"
-        assert (engine.calls, answer.done()) == ([], False)
-        loaded.set()
-        assert answer.result().json()["answer"] == "the Isk"
