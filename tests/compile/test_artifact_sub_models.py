@@ -7,7 +7,6 @@ import pytest
 from support import OverlapRetriever
 
 from knowgap.compiling import evaluate, load, save
-from knowgap.compiling.run import Run
 from knowgap.errors import ArtifactError, CheckpointError, UsageError
 from knowgap.lms.providers import load_trained
 from knowgap.programs.ra_isf import RAISF
@@ -75,13 +74,6 @@ def test_a_model_that_is_gone_is_refused_and_a_file_names_none_on_the_hub_and_no
     (artifact / "config.json").write_text(json.dumps(config))
     with pytest.raises(ArtifactError, match="know=FOLDER"):
         load(artifact)
-
-
-def test_results_name_the_models(models, folders, examples, lm):
-    program = RAISF(OverlapRetriever(CORPUS), relevant=models["relevant"], decompose=lm)
-    origin = evaluate(program, examples[:1], ["exact_match"], run=Run(lm=lm)).provenance
-    assert origin.models["relevant"]["digest"] == folder_digest(folders["relevant"])
-    assert origin.models["decompose"] == {"name": lm.model}
 
 
 def test_a_generator_needs_no_other_language_model_and_is_taken_again(tiny_generator, examples, tmp_path):

@@ -41,6 +41,7 @@ RANKED, PARTS = found("x", "g2", "y", "g1", "z"), found("x", "g1#0123456789", "g
 )
 def test_by_hand(ranking, scores):
     assert {name: get_metric(name)(EXAMPLE, ranking) for name in scores} == scores
+    assert get_metric("recall")(dspy.Example(gold_ids=[7]), [Passage(7, "", "text")]) == 1.0  # ids may be numbers
 
 
 @pytest.mark.parametrize("name", ["recall", "precision", "mrr", *EVIDENCE])
