@@ -61,11 +61,11 @@ def write_records(
         UsageError: there is no teacher, or the file is about something else.
         LanguageModelError: the teacher does not answer; what was written before is kept.
     """
-    if run.lm is None:
-        raise UsageError(f"a teacher writes each {what}: give a language model")
     if not is_main_process():
         written = read_records(file, kind, what)[1]
         return [written[id] for id in ids if id in written], 0
+    if run.lm is None:
+        raise UsageError(f"a teacher writes each {what}: give a language model")
     about = {"teacher": [lm_name(run.lm), lm_settings(run.lm)], **about}
     with RecordFile(file, kind, about, what) as lines, track_usage(UsageTracker()) as tracker:
         missing = [id for id in ids if id not in lines.records]

@@ -158,7 +158,7 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
         str | None,
         Option(
             "--model",
-            help="Model to start from, by path or hub name. A reranker starts from the embedded reader's unless "
+            help="Model to start from, by path or hub name. A reranker starts from the embedded encoder unless "
             "another is named.",
         ),
     ] = None
@@ -198,7 +198,7 @@ def train(
     settings: dict[str, Any] = dict(factories.named_values(options.settings, "--set"))
     training.KINDS[kind][0](**settings)  # refuses a wrong one before anything is loaded
     named: dict[str, Any] = {"base": options.model or "", "preset": options.preset, "limit": options.limit}
-    teacher = None if kind == "reranker" else factories.load_lm(options, asks=is_main_process())
+    teacher = None if kind == "reranker" or not is_main_process() else factories.load_lm(options)
     with ExitStack() as stack:
         with main_process_first():
             dataset = factories.load_data(options)

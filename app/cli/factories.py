@@ -43,13 +43,10 @@ def cache_folder() -> Path:
     return home() / "cache" / __version__
 
 
-def load_lm(options: o.ModelOptions, *, asks: bool = True, generator: Any = None) -> dspy.LM:
+def load_lm(options: o.ModelOptions, *, generator: Any = None) -> dspy.LM:
     """Load the language model of the options and check that it answers; the default is the embedded reader.
 
-    Args:
-        options: the model's name and options.
-        asks: False if the model will not be asked, so that it need not answer.
-        generator: answers in place of a language model.
+    A `generator` answers in place of a language model.
     """
     import dspy
 
@@ -63,11 +60,10 @@ def load_lm(options: o.ModelOptions, *, asks: bool = True, generator: Any = None
     name, api_base = options.lm or "extractive", options.api_base
     if name.startswith(("extractive", "hf/")) and api_base == os.environ.get("KNOWGAP_API_BASE"):
         api_base = None  # that of another model
-    if options.lm is None and asks:
+    if options.lm is None:
         remark(_EMBEDDED_NOTICE)
     lm = make_lm(name, api_base=api_base, **parse_options(named_values(options.lm_option, "--lm-option")))
-    if asks:
-        check_reachable(lm)
+    check_reachable(lm)
     return lm
 
 

@@ -56,7 +56,7 @@ def train(
         retriever: an index of the passages: finds wrong ones for a reranker, those to label, or what queries find.
         output: the folder of the model, which `--part NAME=FOLDER` takes.
         base: the model to start from, by folder or hub name: a cross-encoder or encoder for a reranker (by default the
-            embedded reader's encoder), a T5 or a causal model for "ra-isf", a causal model for "rq-rag".
+            embedded encoder), a T5 or a causal model for "ra-isf", a causal model for "rq-rag".
         preset: "paper" for the base of the method's paper.
         limit: take at most this many questions.
         run: the teacher as its language model, how many questions it is asked at a time, the seed, and a callback.

@@ -1,7 +1,7 @@
 """Train a reranker: a cross-encoder that tells gold passages from the wrong ones that an index ranks highest.
 
 The loss is binary cross-entropy, so that a logit of 0 means even odds: the δ that `CrossEncoderReranker` assumes. Where
-no model is named, the training starts from the embedded reader's encoder: MiniLM, trained to find answers in passages.
+no model is named, the training starts from the embedded encoder, MiniLM, with a new head.
 """
 
 from __future__ import annotations
@@ -18,18 +18,10 @@ from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import RerankerConfig
 from knowgap.compiling.training.fit import TrainingResult, base_facts, fit
 from knowgap.errors import UsageError
-from knowgap.lms.embedded import span_head
 from knowgap.retrieval.hub import loading_model
-from knowgap.retrieval.minilm import minilm_folder, read_weights
+from knowgap.retrieval.minilm import minilm_folder
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.storage.files import file_digest, json_digest
-
-EMBEDDED = RerankerConfig.default_base
-"""The name of the embedded reader's encoder."""
-
-_WEIGHTS = Path(span_head.__file__).parent / "span_head.safetensors"
-_SCALE = 0.25
-"""The factor by which the reader's logit is scaled in the initial score, since training soon moves small scores."""
+from knowgap.storage.files import json_digest
 
 
 def train_reranker(
@@ -43,6 +35,7 @@ def train_reranker(
 ) -> list[TrainingResult]:
     """Train a reranker on questions that name their gold passages; see `train`."""
     pairs = training_pairs(examples, retriever, corpus, config)
+    base = str(minilm_folder()) if base == RerankerConfig.default_base else base
 
     def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
@@ -54,10 +47,8 @@ def train_reranker(
             def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
                 """Add none: it would ask the hub about the base."""
 
-        with loading_model(minilm_folder() if base == EMBEDDED else base) as (source, arguments):
+        with loading_model(base) as (source, arguments):
             encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)
-        if base == EMBEDDED:
-            _learn_reading(encoder.model)
         columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
         return OfflineTrainer(
             model=encoder,
@@ -69,8 +60,7 @@ def train_reranker(
     def save(trainer: Any, folder: Path) -> None:
         trainer.model.save_pretrained(str(folder), create_model_card=False)
 
-    own = {"base": base, "base_digest": file_digest(_WEIGHTS)} if base == EMBEDDED else base_facts(base)
-    facts = {"kind": "reranker", "data": json_digest(pairs), **own}
+    facts = {"kind": "reranker", "data": json_digest(pairs), **base_facts(base)}
     return [fit(output, config, build, save, facts, run.progress)]
 
 
@@ -115,23 +105,3 @@ def training_pairs(
             pairs.append((example.question, str(passage), 1.0))
             pairs += [(example.question, text, 0.0) for text in wrong[: config.negatives]]
     return pairs
-
-
-def _learn_reading(network: Any) -> None:
-    """Give a cross-encoder of MiniLM the encoder of the embedded reader.
-
-    A pair's score is then the reader's logit against "not in this passage", scaled down and bounded.
-    """
-    import torch
-
-    from knowgap.retrieval.bert import add_changes
-
-    _, tensors = read_weights(_WEIGHTS.parent, _WEIGHTS.stem)
-    add_changes(dict(network.bert.named_parameters()), tensors)
-    pooler, scores = network.bert.pooler.dense, network.classifier
-    none = torch.from_numpy(tensors["output"]).float().sum(dim=0)  # start and end at the first position mean no answer
-    with torch.no_grad():
-        pooler.weight[0], pooler.bias[0] = -0.1 * none, 0.0
-        scores.weight.zero_()
-        scores.bias.zero_()
-        scores.weight[0, 0] = 10 * _SCALE

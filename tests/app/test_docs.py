@@ -174,6 +174,7 @@ def _closed_studies():
         engine.dispose()
 
 
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 @pytest.mark.usefixtures("_closed_studies")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_a_page_runs_and_prints_what_stands_there(

@@ -113,21 +113,6 @@ def test_replies_that_nobody_can_read_are_an_error(indexed, monkeypatch, words: 
     assert (json.loads(printed)["trace"]["cost"]["unreadable"] == 2) if words else "2 unreadable" in printed
 
 
-def test_debug_shows_what_a_question_failed_of(indexed, monkeypatch):
-    words = "a long reason " * 100
-
-    def fail(*_):
-        raise RuntimeError(words)
-
-    lm, _ = scripted_lm(fail)
-    monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
-    data = ("eval", "--program", "direct", "--data", "questions.jsonl", "--whole", "--limit", "1")
-    assert words.strip() not in indexed(*data)[1]
-    printed = indexed("--debug", *data)[1]
-    assert words.strip() in printed
-    assert "Traceback" in printed
-
-
 def test_options_reach_the_model(indexed, monkeypatch):
     with endpoint() as server:
         model = ["--lm", "openai/local", "--api-base", server.api_base]

@@ -12,7 +12,6 @@ from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import open_index
 from knowgap.service import Server
 from tests.app.cli.conftest import DOCUMENTS, write_lines
-from tests.retrieval.test_outside import write_faiss
 
 INDEX = ("index", "--corpus", "docs.jsonl", "--index", "idx")
 ASK = ("ask", "Who designed the Orle Bridge?", "--program", "rag")
@@ -70,11 +69,6 @@ def test_searches_what_is_served(indexed):
         assert search(indexed, "Orle Bridge", server.url)[0] == "orle"
         assert indexed.json(*ASK, "--index", server.url)["sources"][0]["title"] == "Orle Bridge"
         assert indexed.json(*EVAL, "--index", server.url)["failed"] == 0
-
-
-def test_searches_what_another_tool_has_built(knowgap):
-    place = write_faiss(knowgap.folder / "wiki")
-    assert search(knowgap, "Which town is on the Isk?", f"faiss:{place}")[0] == "tarn"
 
 
 def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):

@@ -56,7 +56,6 @@ def stop(process: subprocess.Popen, code: int = 130) -> str:
 
 DATA = ["--data", "questions.jsonl", "--whole", "--index", "idx"]
 COMMANDS = {
-    "ask": (["ask", "Who built the hall?", "--index", "idx", "-p", "blend_filter", "-s", "preset=multi_hop"], 3),
     "eval": (["eval", *DATA, "--program", "rag", "--num-threads", "1", "-o", "out"], 1),
     "compile": (["compile", "--program", "rag", "--limit", "9", "-o", "out", "--optimizer", "bootstrap"], 1),
 }  # fmt: skip
@@ -93,12 +92,6 @@ def test_the_same_command_asks_what_was_not_answered(started, server):
     asked = ["hall" in text for text in server.prompts()]
     assert (asked[0], asked.count(True)) == (False, 1)
     assert len(asked) <= 3  # the other thread may have been stopped between a reply and its record
-
-
-def test_ctrl_c_ends_the_building_of_an_index(started):
-    process = started("index", "--data", "sample", "--index", "big")
-    assert "indexing" in process.stderr.readline()
-    stop(process)
 
 
 @pytest.mark.parametrize("on_interrupt", [signal.default_int_handler, signal.SIG_IGN], ids=["in front", "behind"])

@@ -11,7 +11,7 @@ from support import OverlapRetriever
 from knowgap.compiling.data.dataset import make_example
 from knowgap.compiling.run import Run
 from knowgap.compiling.training.config import RerankerConfig
-from knowgap.compiling.training.reranker import EMBEDDED, train_reranker, training_pairs
+from knowgap.compiling.training.reranker import train_reranker, training_pairs
 from knowgap.errors import UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.passage import Passage
@@ -64,12 +64,3 @@ def test_a_reranker_learns_to_tell_gold_passages(tmp_path: Path):
         for what in ("Bridge", "Tower")
     )
     assert all(np.greater(gold, wrong))
-
-
-def test_the_embedded_base_has_learnt_to_find_answers(tmp_path: Path):
-    barely = RerankerConfig(epochs=1, learning_rate=1e-7, max_length=24)
-    train_reranker(EXAMPLES[:1], OverlapRetriever(CORPUS), CORPUS, tmp_path / "model", EMBEDDED, barely, Run())
-    question = "Who designed the Orle Bridge?"
-    texts = ["The Orle Bridge was designed by Marta Kell.", "The Orle Bridge is long.", "Marta Kell was born in Wick."]
-    scores = make_reranker(tmp_path / "model").score([(question, text) for text in texts])
-    assert scores[0] > max(scores[1:])
