@@ -179,8 +179,7 @@ def _relevant_ids(prompt: Prompt) -> list[int]:
     """The ids of the passages with useful sentences; beside steps or a verdict, of those that state a settled fact."""
     judged = {"steps", "supported"} & prompt.outputs.keys()
     useful = prompt.found.stated if judged else prompt.useful(prompt.passages)
-    given = {s.source for s in prompt.passages}
-    return [number for number in dict.fromkeys(s.source for s in useful) if number in given]
+    return list(dict.fromkeys(sentence.source for sentence in useful))
 
 
 _ASKED_BY = ("queries", "conversation")  # inputs that take the place of a question

@@ -153,14 +153,10 @@ def strings(value: Any) -> list[str]:
 
 def distinct(texts: Iterable[str], before: Iterable[str] = ()) -> list[str]:
     """The texts whose content words neither an earlier text nor one of `before` has."""
-    said = {_key(text): "" for text in before}
+    said = {stems(text) or text: "" for text in before}
     for text in texts:
-        said.setdefault(_key(text), text)
+        said.setdefault(stems(text) or text, text)
     return [text for text in said.values() if text]
-
-
-def _key(text: str) -> tuple[str, ...]:
-    return stems(text) or (fold(text),)
 
 
 def _numbered(value: Any) -> Iterator[tuple[int, str, str]]:

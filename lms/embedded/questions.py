@@ -12,7 +12,6 @@ from knowgap.retrieval.words import FUNCTION_WORDS, words
 _AUXILIARY = frozenset(words("is are was were do does did has have had can could would will should am"))
 _EARLY = frozenset(words("first earlier earliest older oldest sooner before"))
 _MEASURES = _EARLY | frozenset(words("later latest younger youngest recent recently newer last after"))
-_AGE = frozenset(words("older oldest younger youngest"))
 _PERSON = re.compile(r"(?:(?<!riv)er|[chst]or|ist|ian|man|person|wife|husband|spouse|son|child|star)s?$")
 PLACED = "(?:to|from|in|into|on|at|for|with|through|of|by)"
 _PARTICIPLE = "[a-z]+ed|born|made|built|held|won|written"
@@ -49,11 +48,6 @@ def kind_asked(question: str) -> str:
     """The kind of the thing that is asked for, `river` in `On which long river …`; empty if the question names none."""
     match = _KIND.search(question)
     return match[1] if match else ""
-
-
-def fill(question: str, answers: dict[int, str]) -> str:
-    """Replace references such as `#1` by the answers found so far."""
-    return re.sub(r"#(\d)", lambda match: answers.get(int(match[1]), match[0]), question)
 
 
 @lru_cache(maxsize=4_000)
@@ -133,8 +127,7 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
 def _owned(rest: str) -> str:
     """The part of each option that is compared: the director in `Which film has the director who died first`."""
     match = re.search(
-        rf"\b(?:has|have|had|by) (?:an? |the )?(?:{'|'.join(sorted(_AGE))}) ([a-z -]+[a-z])"
-        r"|\b(?:has|have|had) (?:an? |the )?([a-z-]+?)s? (?:who|that|which|from|of|with|born|\w+ed)\b"
+        r"\b(?:has|had|by) (?:an? |the )(?:(?:old|young)(?:er|est) )?([a-z -]+?)(?= (?:who|that|which|born)\b|\W*$)"
         r"|\b(?:whose|[a-z]+['’]s) ([a-z-]+)\b|\b(?:the|both|all) ([a-z-]+?)s? of\b",
         rest,
         re.I,

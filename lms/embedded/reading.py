@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from knowgap.lms.embedded.questions import Plan, fill, kind_asked, names_of, plan
+from knowgap.lms.embedded.questions import Plan, kind_asked, names_of, plan
 from knowgap.lms.embedded.span_head import span_head
 from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, names_in, stems, value_of
 
@@ -164,7 +164,8 @@ def _follow(planned: Plan, sentences: Sequence[Sentence]) -> dict[int, Fact]:
     """The simple questions, by their numbers, without those that need an answer which was not found."""
     facts: dict[int, Fact] = {}
     for n, step in enumerate(planned.steps, start=1):
-        asked = fill(step, {i: fact.found.text for i, fact in facts.items() if fact.found})
+        known = {f"#{i}": fact.found.text for i, fact in facts.items() if fact.found}
+        asked = re.sub(r"#\d", lambda match, known=known: known.get(match[0], match[0]), step)
         if not re.search(r"#\d", asked):
             facts[n] = Fact(asked, _ask(asked, sentences, planned.rest))
     return facts

@@ -11,13 +11,7 @@ from knowgap.retrieval.words import FUNCTION_WORDS, WORD, english_stem
 
 _OPENING = FUNCTION_WORDS - {"the"}  # words that do not begin a name, although they begin a sentence
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = f"(?:{'|'.join(_MONTHS)})[a-z]*\\.?"
-_DATE = re.compile(
-    rf"\b(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?(?P<m1>{_MONTH}),? (?P<y1>\d{{3,4}})\b"
-    rf"|\b(?P<m2>{_MONTH}) (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y2>\d{{3,4}})\b"
-    r"|\b(?P<y3>1\d{3}|20\d{2})(?![\d,.]\d)",
-    re.I,
-)
+_YEAR = re.compile(r"\b\d{3,4}\b(?![,.]\d)")
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _NAME = re.compile(
     r"[^\W\da-z_][\w&]*(?:(?:-|\. |[.'’](?![sS]\b)| (?:(?:of|the|de|la|van|von|&) ){0,2})(?=[^\W_a-z])[\w&]+)*"
@@ -77,12 +71,12 @@ def mentions(text: str, name: str) -> bool:
 
 def value_of(text: str) -> tuple[float, ...]:
     """The first date, (year, month, day) with 0 for an unknown part, or number, (number,), in a text; empty if none."""
-    date, number = _DATE.search(text), _NUMBER.search(text)
-    if date is None or (number and number.start() < date.start()):
+    year, number = _YEAR.search(text), _NUMBER.search(text)
+    month = next((n for n, name in enumerate(_MONTHS, start=1) if re.search(rf"\b{name}", text, re.I)), 0)
+    if year is None or number is None or (not month and number.start() < year.start()):
         return (float(number[0].replace(",", "")),) if number else ()
-    parts = {name[0]: value for name, value in date.groupdict().items() if value}
-    month = _MONTHS.index(parts["m"][:3].lower()) + 1 if "m" in parts else 0
-    return (float(parts["y"]), float(month), float(parts.get("d", 0)))
+    day = re.search(r"\b\d{1,2}(?!\d)", text) if month else None
+    return (float(year[0]), float(month), float(day[0]) if day else 0.0)
 
 
 @lru_cache(maxsize=20_000)

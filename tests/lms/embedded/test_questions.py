@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowgap.lms.embedded.questions import fill, kind_asked, plan
+from knowgap.lms.embedded.questions import kind_asked, plan
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,6 @@ def test_descriptions_are_asked_for_first(text, steps):
 )  # fmt: skip
 def test_the_kind_of_thing_that_is_asked_for(text, kind):
     assert kind_asked(text) == kind
-
-
-def test_answers_take_the_place_of_their_numbers():
-    assert fill("Did #1 know #2?", {1: "Ann Lee"}) == "Did Ann Lee know #2?"
 
 
 @pytest.mark.parametrize(
