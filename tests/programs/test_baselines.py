@@ -1,7 +1,7 @@
 """What the baselines ask, search and record, each in its paper's way."""
 
 import pytest
-from support import UNREADABLE, OverlapRetriever, TableRetriever, play
+from support import OverlapRetriever, TableRetriever, play
 
 from knowgap.programs.baselines.ircot import IRCoT
 from knowgap.programs.baselines.iter_retgen import IterRetGen
@@ -9,7 +9,6 @@ from knowgap.programs.baselines.least_to_most import LeastToMost
 from knowgap.programs.baselines.rag import RAG, ChainOfNote, ChainOfThought, Direct, RAGChainOfThought
 from knowgap.programs.baselines.react import ReAct
 from knowgap.programs.baselines.self_ask import SelfAsk
-from knowgap.programs.trace.steps import Malformed, Queried
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
 
@@ -94,17 +93,6 @@ def test_ircot_searches_with_each_sentence(retriever):
     assert [inputs.get("known") for _, inputs in engine.calls] == [[], [ONE], None]
 
 
-@pytest.mark.parametrize(
-    ("second", "reason"),
-    [(sentence(ONE), "repeated sentence"), (UNREADABLE, "no sentence")],
-)
-def test_ircot_ends_with_a_sentence_that_adds_nothing(retriever, second, reason):
-    # An unreadable reply is asked for once more, in another format.
-    prediction, _ = play(IRCoT(retriever), QUESTION, step=[sentence(ONE), second, second], reader="Tarn")
-    assert (prediction.trace.stopped, prediction.chain, prediction.answer) == (reason, [ONE], "Tarn")
-    assert bool(prediction.trace.of(Malformed)) == (second == UNREADABLE)
-
-
 # Least-to-Most
 
 KNOWN = [{"question": WHO, "answer": "Mira Osk"}, {"question": WHERE, "answer": "Tarn"}]
@@ -146,14 +134,6 @@ def test_self_ask_looks_up_the_question_if_it_needs_no_follow_up():
     assert [p["title"] for p in engine.calls[-1][1]["passages"]] == [p.title for p in prediction.passages]
 
 
-@pytest.mark.parametrize("again", ["who directed  lanternfish", ""])
-def test_self_ask_ends_with_a_repeated_or_empty_follow_up(retriever, again):
-    script = {"follow_up": [follow(WHO), {"needed": True, "query": again}], "intermediate": "Mira Osk"}
-    prediction, _ = play(SelfAsk(retriever), QUESTION, **script, final="Tarn")
-    assert (prediction.answer, prediction.trace.stopped) == ("Tarn", "no new follow-up")
-    assert prediction.trace.of(Queried)[1].queries == []
-
-
 # ReAct
 
 
@@ -176,12 +156,3 @@ def test_react_thinks_searches_and_answers_from_the_trajectory(retriever):
     assert "Mira Osk was a film director" not in seen[1]
     assert seen[2] == seen[3]
     assert "I need the director." in seen[3]
-
-
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [(turn("Which?", "browse", query="x"), "unreadable turn"), (turn("Search.", query="  "), "no query")],
-)
-def test_a_turn_of_react_that_leads_nowhere_ends_the_search_and_is_answered(retriever, reply, reason):
-    prediction, _ = play(ReAct(retriever), QUESTION, **{"turn": reply, "extract.predict": "Tarn"})
-    assert (prediction.answer, prediction.passages, prediction.trace.stopped) == ("Tarn", [], reason)

@@ -228,7 +228,6 @@ def test_entailment_threshold(threshold, taken):
         ({"answerable": True, "answer": "Wick"}, True),
         ({"answer": "Wick"}, True),  # it does not say, but it answers and misses nothing
         ({"answer": "Wick", "missing": GAP}, False),
-        ({"answerable": False, "answer": "Insufficient.", "missing": GAP}, False),
     ],
 )
 def test_the_main_module_says_whether_it_answers(said, answered):
@@ -244,8 +243,3 @@ def test_memory_leaves_out_passages_read_and_queries_asked_and_the_highest_of_se
     assert prediction.trace.of(Queried)[0].queries == [THIRD, SECOND]
     assert [step.kept for step in prediction.trace.of(Reranked)] == [{"ferry": 4.0, "noise": 1.0}, {"moor": 6.0}]
     assert engine.asked("leaf")[1]["queries"] == [SECOND]
-
-
-def test_it_stops_without_a_new_query():
-    prediction, engine = two_steps(small(), main=[], query=[{"queries": [QUESTION]}])
-    assert (prediction.trace.stopped, engine.acts[-1]) == ("no new query", "last")
