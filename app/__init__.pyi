@@ -21,7 +21,7 @@ from .programs.migres import MIGRES as MIGRES
 from .programs.ra_isf import RAISF as RAISF
 from .programs.rq_rag import RQRAG as RQRAG
 from .programs.trace.trace import Trace as Trace
-from .retrieval.index.engines import open_index as open_index
+from .retrieval.indexes import open_index as open_index
 from .retrieval.passage import Hit as Hit
 from .retrieval.passage import Passage as Passage
 from .retrieval.passage import Retriever as Retriever

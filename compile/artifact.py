@@ -28,7 +28,7 @@ from knowgap.plugins import reference_of
 from knowgap.programs import PROGRAMS, get_program, program_reference
 from knowgap.programs.base import Program
 from knowgap.programs.modules import ModuleLike, ModuleProgram, as_program
-from knowgap.retrieval.index.engines import as_retriever
+from knowgap.retrieval.indexes import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import write_file, write_folder
 

@@ -27,7 +27,7 @@ from knowgap.programs.replies.asking import Reply, ask_until_read, lm_of, predic
 from knowgap.programs.replies.text import fits_style, known_text, text_of, without_surrogates
 from knowgap.programs.trace import steps
 from knowgap.programs.trace.recorder import RECORDER, Budget, CallsSpent, Listener, TraceRecorder, recording, threads
-from knowgap.retrieval.index.engines import as_retriever
+from knowgap.retrieval.indexes import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.retrieval.searching import search_all
 from knowgap.signatures import STYLES, AnswerFromPassages, ShortenAnswer

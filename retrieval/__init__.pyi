@@ -6,13 +6,13 @@ from .grounding import Grounding as Grounding
 from .grounding import GroundingEntailment as GroundingEntailment
 from .grounding import grounded as grounded
 from .grounding import support as support
-from .index.engines import open_index as open_index
 from .index.manifest import Manifest as Manifest
 from .index.passage_store import PassageStore as PassageStore
 from .indexes import BM25Index as BM25Index
 from .indexes import ColBERTIndex as ColBERTIndex
 from .indexes import DenseIndex as DenseIndex
 from .indexes import HybridIndex as HybridIndex
+from .indexes import open_index as open_index
 from .outside import RemoteRetriever as RemoteRetriever
 from .passage import Hit as Hit
 from .passage import Passage as Passage

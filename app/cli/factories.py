@@ -94,8 +94,8 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
             index of the data set's own passages, or the sample's, is opened, or built at first use.
         dataset: the data set, if there is one.
     """
-    from knowgap.retrieval.index.engines import as_retriever
     from knowgap.retrieval.index.manifest import MANIFEST
+    from knowgap.retrieval.indexes import as_retriever
 
     place, engine = options.folder, os.environ.get("KNOWGAP_ENGINE")
     if place is None or (place == SAMPLE and not Path(place).exists()):
@@ -116,7 +116,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
 def _open_own_index(dataset: Dataset | None, engine: str) -> Any:
     """Open the index of a data set's own passages, or the sample's; build it if there is none."""
     from knowgap.compiling.data import load_dataset
-    from knowgap.retrieval.index.engines import open_or_build
+    from knowgap.retrieval.indexes import open_or_build
 
     dataset = dataset or load_dataset(SAMPLE)
     if not dataset.corpus:

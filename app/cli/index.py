@@ -55,7 +55,7 @@ def index(
     """
     from knowgap.compiling.data import build_index, load_dataset
     from knowgap.retrieval.documents.reading import Reading
-    from knowgap.retrieval.index.engines import engine_class
+    from knowgap.retrieval.indexes import engine_class
 
     data, corpus = data or None, corpus or None  # the shell expands an unset variable to an empty string
     if (data is None) == (corpus is None):

@@ -14,7 +14,7 @@ from knowgap.compiling.data.indexing import build_index, kept_folder
 from knowgap.errors import IndexMissing, KnowgapError
 from knowgap.retrieval.documents.reading import Reading, find_files
 from knowgap.retrieval.index import NEW_INDEX
-from knowgap.retrieval.index.engines import open_index
+from knowgap.retrieval.indexes import open_index
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage
 from knowgap.storage.progress import Progress, no_progress
 

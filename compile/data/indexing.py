@@ -17,7 +17,7 @@ from knowgap.retrieval.documents.sources import Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.base import lock_index
-from knowgap.retrieval.index.engines import engine_class, open_index
+from knowgap.retrieval.indexes import engine_class, open_index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress, no_progress
 

@@ -24,7 +24,7 @@ from knowgap.compiling.run import Run
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
-from knowgap.retrieval.index.engines import as_retriever, open_or_build
+from knowgap.retrieval.indexes import as_retriever, open_or_build
 from knowgap.storage.files import write_file
 
 

@@ -24,7 +24,7 @@ from knowgap.errors import LanguageModelError, UnknownName, UsageError
 from knowgap.lms.metering import UsageTracker, track_usage
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.replies.text import text_of
-from knowgap.retrieval.index.engines import as_retriever
+from knowgap.retrieval.indexes import as_retriever
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.words import words
 from knowgap.signatures import STYLES, JudgeAnswer

@@ -22,7 +22,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.modules import wrap
 from knowgap.retrieval import make_entailment, make_reranker
-from knowgap.retrieval.index.engines import as_retriever
+from knowgap.retrieval.indexes import as_retriever
 
 
 def test_a_class_of_a_module_is_a_program(folder):

@@ -1,23 +1,31 @@
-"""Indexes that others built: real FAISS files; servers and Pyserini by the exchanges that they document."""
+"""Indexes that others built or serve: real FAISS files; servers and Pyserini by the exchanges that they document."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import faiss
+import httpx
 import numpy as np
 import pytest
 
 from knowgap.errors import IndexFolderError, IndexForeign, ValueOutOfBounds
-from knowgap.retrieval.index.engines import as_retriever
+from knowgap.lms import make_lm
+from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval import BM25Index, Passage, RemoteRetriever
+from knowgap.retrieval.indexes import as_retriever
 from knowgap.retrieval.minilm import sentence_vectors
 from knowgap.retrieval.outside import open_outside
-from tests.retrieval.http_server import serve
+from knowgap.service import Server
+from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
 
 ROWS = [
     {"id": "tarn", "contents": '"Tarn"\nTarn is a town on the river Isk.'},
@@ -131,3 +139,84 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
     (tmp_path / "damaged").mkdir()
     with pytest.raises(IndexFolderError, match="Format version"):
         open_outside(f"lucene:{tmp_path / 'damaged'}")
+
+
+@contextmanager
+def serve(answer: Callable[[str, bytes], tuple[int, dict[str, str], bytes]]) -> Iterator[str]:
+    """Answer each request with the status, the headers and the content that `answer` gives for its path and body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, headers, content = answer(self.path, body)
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def serving(index, **options):
+    return Server(RAG(index), make_lm("extractive"), port=0, **options)
+
+
+class TestRemote(RetrieverConformance):
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def stop_afterwards(cls):
+        with ExitStack() as cls.running:
+            yield
+
+    @classmethod
+    def make(cls, passages, folder):
+        server = cls.running.enter_context(serving(BM25Index.from_passages(passages)))
+        return cls.running.enter_context(closing(RemoteRetriever(server.url)))
+
+
+def test_remote_equals_local():
+    index = BM25Index.from_passages(corpus())
+    digests = {"digest": index.manifest.digest, "corpus_digest": index.manifest.corpus_digest}
+    with serving(index, key="sesame") as server:
+        described = httpx.get(f"{server.url}/healthz").json()
+        assert described == {"status": "ok", "program": "knowgap/rag", "index": {"engine": "bm25", **digests}}
+        with closing(RemoteRetriever(server.url, key="sesame")) as remote:
+            assert remote.search(QUERIES, 7) == index.search(QUERIES, 7)
+            assert {"digest": remote.digest, "corpus_digest": remote.corpus_digest} == digests
+            assert remote.search([f"{QUERIES[0]}\ud800"], 2) == index.search([f"{QUERIES[0]}?"], 2)
+        with closing(RemoteRetriever(server.url)) as remote, pytest.raises(IndexFolderError, match="send the key"):
+            remote.search(QUERIES, 7)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b'{"results": [[{"pid": 7, "passage": "No title.", "score": 2}]]}', Passage("7", "", "No title.")),
+        (b'{"results": [[{"pid": 7, "passage": "a", "score": "high"}]]}', "something other than passages"),
+        (b"[]", "something other than passages"),
+        (b"<html>", "something other than passages"),
+    ],
+)
+def test_answers_of_servers(answer, expected):
+    def respond(path, body):
+        return 200 if path == "/api/search" else 404, {}, answer
+
+    with serve(respond) as url, closing(RemoteRetriever(f"{url}/api/search")) as remote:
+        if isinstance(expected, Passage):
+            assert remote.search(["a"], 1)[0][0].passage == expected
+        else:
+            with pytest.raises(IndexFolderError, match=expected):
+                remote.search(["a"], 1)

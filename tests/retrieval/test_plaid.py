@@ -12,8 +12,8 @@ import torch
 
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.index.engines import as_retriever, open_index
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim
+from knowgap.retrieval.indexes import as_retriever, open_index
 from knowgap.retrieval.outside import open_outside
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.plaid import PlaidIndex

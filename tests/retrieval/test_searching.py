@@ -1,6 +1,5 @@
 """Searches within some documents of an index."""
 
-import dspy
 import httpx
 import pytest
 from support import scripted_lm
@@ -73,11 +72,3 @@ def test_a_service_answers_from_some_documents(index, stream):
         chat = {"model": server.name, "messages": [{"role": "user", "content": "Which river of Tarn?"}]}
         told = client.post("/v1/chat/completions", json={**chat, "stream": stream, "files": ["old"]}).text
         assert ("old/isk.txt" in told, "new/tarn.md" in told) == (True, False)
-
-
-def test_a_program_searches_within_the_block(index):
-    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
-    with dspy.context(lm=lm), only_documents(index, ("new",)):
-        prediction = knowgap.get_program("migres")(index)(question="Which river of Tarn?")
-    read = {name.partition("#")[0] for name in prediction.trace.passages}
-    assert read == {"new/tarn.md"}

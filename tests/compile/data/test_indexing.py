@@ -86,15 +86,6 @@ def test_only_what_has_changed_is_encoded_again(docs: Path, tmp_path: Path):
     assert sources_of(changed).find(now).keys() == now
 
 
-def test_a_changed_index_finds_what_a_new_one_finds(docs: Path, tmp_path: Path):
-    follow(docs, tmp_path / "ix", engine="bm25")
-    change(docs)
-    query = ["Ada Venn designed the bridge in 1932"]
-    (one, _), (other, _) = follow(docs, tmp_path / "ix"), follow(docs, tmp_path / "new", engine="bm25")
-    assert one.search(query, 5) == other.search(query, 5)
-    assert Sources.of_index(tmp_path / "ix").files() == Sources.of_index(tmp_path / "new").files()
-
-
 @pytest.mark.parametrize("then", [FILES["people/venn.txt"], "Ada Venn was a sculptor."])
 def test_an_update_that_was_cut_off_is_done_by_the_next(
     docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str

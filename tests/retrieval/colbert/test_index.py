@@ -132,13 +132,6 @@ def test_an_index_is_known_again_from_a_machine_that_rounds_otherwise(tmp_path, 
     assert ColBERTIndex.build(corpus(8), tmp_path / "here").manifest == here.manifest  # nothing is written again
 
 
-def test_a_checkpoint_that_a_killed_build_has_fitted_is_taken(tmp_path, monkeypatch):
-    with pytest.raises(ZeroDivisionError):
-        ColBERTIndex.build(corpus(8), tmp_path / "index", progress=stop_at_first_chunk)
-    monkeypatch.setattr(f"{fit_projection.__module__}.fit_projection", None)
-    assert len(ColBERTIndex.build(corpus(8), tmp_path / "index")) == 8
-
-
 def test_a_reader_of_an_index_that_is_built_again_takes_its_new_encoder(checkpoint, tmp_path):
     ColBERTIndex.build(corpus(), tmp_path / "index", encoder=checkpoint)
     reader = ColBERTIndex.open(tmp_path / "index")
