@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,20 +30,24 @@ class Bert:
     Args:
         folder: the checkpoint, with `config.json` and `model.safetensors`.
         device: where torch computes; None computes in NumPy, one text at a time.
-        changes: what is added to the weights, in torch; see `add_changes`.
+        changes: what is added to the weights by their names; a matrix NAME is in four bits a number if there is a
+            NAME.scale (see `unpack_nibbles`).
     """
 
-    def __init__(self, folder: Path, device: str | None, changes: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: Path, device: str | None, changes: Mapping[str, Any] = MappingProxyType({})) -> None:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self._layers, self._heads = config["num_hidden_layers"], config["num_attention_heads"]
         self._eps = config["layer_norm_eps"]
         self._weights: Any = load_file(folder / "model.safetensors")
+        for name in self._weights.keys() & changes.keys():
+            scale = changes.get(f"{name}.scale")
+            self._weights[name] += changes[name] if scale is None else unpack_nibbles(changes[name], scale)
         self._functional, self._computing = _IN_NUMPY, one_thread
         if device is not None:
             import torch
 
             self._functional, self._computing = torch.nn.functional, torch.inference_mode
-            self._weights = _in_torch(self._weights, device, changes or {})
+            self._weights = _in_torch(self._weights, device)
 
     def __call__(self, ids: Any, attention: torch.Tensor | None = None, types: torch.Tensor | int = 0) -> Any:
         """Compute the hidden states of the last layer, [texts, tokens, width]; in NumPy [tokens, width].
@@ -86,11 +90,10 @@ class Bert:
         return self._functional.layer_norm(values, weight.shape, weight, bias, self._eps)
 
 
-def _in_torch(arrays: Mapping[str, Any], device: str, changes: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _in_torch(arrays: Mapping[str, Any], device: str) -> dict[str, torch.Tensor]:
     import torch
 
     weights = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
-    add_changes(weights, changes)
     if device == "cpu" and torch.backends.mkldnn.is_available():
         linear = [name for name, weight in weights.items() if name.startswith("encoder.") and weight.ndim == 2]
         weights |= {name: torch.ops.mkldnn._reorder_linear_weight(weights[name]) for name in linear}
@@ -126,16 +129,6 @@ _IN_NUMPY: Any = SimpleNamespace(
     scaled_dot_product_attention=_attention,
 )
 """What BERT needs of `torch.nn.functional`."""
-
-
-def add_changes(weights: Mapping[str, torch.Tensor], changes: Mapping[str, Any]) -> None:
-    """Add changes to the weights of BERT, in place, where both have the name.
-
-    A matrix NAME is stored in four bits a number if there is a NAME.scale; see `unpack_nibbles`.
-    """
-    for name in weights.keys() & changes.keys():
-        weight, scale = weights[name].data, changes.get(f"{name}.scale")
-        weight += weight.new_tensor(changes[name] if scale is None else unpack_nibbles(changes[name], scale))
 
 
 def unpack_nibbles(packed: npt.NDArray[np.uint8], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
