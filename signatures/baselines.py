@@ -2,6 +2,7 @@
 
 import dspy
 
+from knowgap.signatures.answers import AnswerDirectly
 from knowgap.signatures.types import SourcePassage, SubAnswer, optional
 
 
@@ -16,16 +17,12 @@ class ReasonDirectly(dspy.Signature):
 
 
 # ReAct: Yao et al., 2023.
-class AnswerBySearching(dspy.Signature):
+class AnswerBySearching(AnswerDirectly):
     """Find the answer to the question by searching, and give it in the asked style.
 
     Search for one fact at a time. Use the names that were found in the next search. Finish as soon as the answer is
     settled, or if searching on would not help.
     """
-
-    question: str = dspy.InputField()
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 
 # Self-Ask: Press et al., 2023.

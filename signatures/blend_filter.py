@@ -12,8 +12,6 @@ from knowgap.signatures.types import SourcePassage
 EXPECTED_RELEVANT = {True: "one or several", False: "one, several, or none"}
 """How many relevant passages the filter is told to expect, by whether it has the turn for the topic (appendix B)."""
 
-_EXPECTED = "how many passages may be relevant"
-
 
 # Equation 3.
 class InternalKnowledge(dspy.Signature):
@@ -42,7 +40,7 @@ class ReasonRelevance(dspy.Signature):
     question: str = dspy.InputField()
     topic: str = dspy.InputField(desc="may be empty")
     passages: list[SourcePassage] = dspy.InputField()
-    expected: str = dspy.InputField(desc=_EXPECTED)
+    expected: str = dspy.InputField(desc="how many passages may be relevant")
     reasoning: str = dspy.OutputField(
         desc="a line for each passage, also a removed one: its id, relevant or not, and why"
     )
@@ -54,6 +52,6 @@ class FilterKnowledge(dspy.Signature):
 
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField()
-    expected: str = dspy.InputField(desc=_EXPECTED)
+    expected: str = dspy.InputField(desc="how many passages may be relevant")
     assessment: str = dspy.InputField(desc="what was said about each passage")
     relevant_ids: list[int] = dspy.OutputField(desc="ids only")

@@ -50,8 +50,26 @@ class DisambiguateQuery(RewriteQuery):
     query: str = dspy.OutputField(desc="one unambiguous query")
 
 
+# Section 2.1, step 3: the teacher's answer, written again from what was retrieved.
+class AnswerFromSearches(dspy.Signature):
+    """Answer from what the searches found.
+
+    Take every fact from the passages; they may be beside the point, and what only stands in a query is no evidence.
+    Without any search, answer from what you know.
+
+    Where the queries ask for several readings of the question, answer each, and say which is which. What the user
+    wishes about the form of the answer goes over the style.
+    """
+
+    question: str = dspy.InputField()
+    searched: list[Searched] = dspy.InputField(desc="queries in order, and what each found; empty if none was needed")
+    passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    answer: str = dspy.OutputField(desc="the answer in the asked style")
+
+
 # Section 2.3: the stated confidence is used if the model gives no token log-probabilities.
-class AnswerWithConfidence(dspy.Signature):
+class AnswerWithConfidence(AnswerFromSearches):
     """Answer the question from the passages, and say how well they support the answer.
 
     Some passages may not help. If none helps, give your best answer. A query is no evidence.
@@ -60,16 +78,12 @@ class AnswerWithConfidence(dspy.Signature):
     them. 0.5 if a needed fact, or all of them, comes from memory. 0.25 for a guess. 0 if you do not know.
     """
 
-    question: str = dspy.InputField()
     searched: list[Searched] = dspy.InputField(desc="queries on the way to the answer, in order; may be empty")
-    passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    answer: str = dspy.OutputField(desc="the answer in the asked style")
     confidence: Probability = optional("how well the passages support the answer, from 0 to 1", float, ge=0, le=1)
 
 
 # The teacher that writes the transcripts on which a generator is trained (section 2.1, appendix A.2): one prompt for
-# each kind of question (tables 4, 5 and 6), and one for the answer from what the queries found.
+# each kind of question (tables 4, 5 and 6).
 
 
 # Table 4: instructions and single questions.
@@ -107,7 +121,7 @@ class QueriesForParts(dspy.Signature):
 
 
 # Table 6: questions that can be read in several ways.
-class QueriesForReadings(dspy.Signature):
+class QueriesForReadings(QueriesForParts):
     """Write one search query for each way in which an ambiguous question can be read.
 
     Find what has several readings: a name that several people, works or places have, a time that is not said, a word
@@ -116,25 +130,5 @@ class QueriesForReadings(dspy.Signature):
     question that has only one gets one query. Do not answer the question.
     """
 
-    question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="what the question itself finds; may be empty")
-    max_queries: int = dspy.InputField(desc="the number of queries at most")
     queries: list[str] = dspy.OutputField(desc="one for each reading")
-
-
-# Section 2.1, step 3: the answer is written again from what was retrieved.
-class AnswerFromSearches(dspy.Signature):
-    """Answer from what the searches found.
-
-    Take every fact from the passages; they may be beside the point, and what only stands in a query is no evidence.
-    Without any search, answer from what you know.
-
-    Where the queries ask for several readings of the question, answer each, and say which is which. What the user
-    wishes about the form of the answer goes over the style.
-    """
-
-    question: str = dspy.InputField()
-    searched: list[Searched] = dspy.InputField(desc="queries in order, and what each found; empty if none was needed")
-    passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    answer: str = dspy.OutputField(desc="the answer in the asked style")

@@ -96,9 +96,10 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     """Call a predictor with the lenient version of the adapter in DSPy's settings; another module is called once.
 
     A call is repeated after transient faults. If a reply cannot be read in the chat format, JSON is asked for. If it
-    was cut off at the default limit of tokens, a second one may be ten times as long; if it repeated itself, a penalty
-    is set instead, if the model takes one. The second reply counts if it can be read; if the first could not, since the
-    model was still thinking, its later replies are not limited. There is no second one at a limit that the user set.
+    was cut off at the default limit of tokens, a second one may be twice as long, or ten times if nothing was read; if
+    it repeated itself, a penalty is set instead, if the model takes one. The second reply counts if it can be read; if
+    the first could not, since the model was still thinking, later ones are not limited. There is no second one at a
+    limit that the user set.
 
     Raises:
         ContextWindowExceededError: the prompt is too long.
@@ -138,9 +139,9 @@ def _changes(first: Reply, lm: Any, limits: Mapping[str, Any]) -> Mapping[str, A
     end = first.text[-3_000:].encode(errors="replace")
     if 5 * len(zlib.compress(end)) < len(end):  # it repeats itself
         return _PENALTY if isinstance(lm, dspy.LM) and _PENALTY.keys() <= lm.supported_params else None
-    if "max_tokens" not in limits:
+    if (limit := limits.get("max_tokens")) is None:
         return None
-    return {"max_tokens": 10 * limits["max_tokens"]} | ({"stop": None} if unread else {})
+    return {"max_tokens": 10 * limit, "stop": None} if unread else {"max_tokens": 2 * limit}
 
 
 def _ask(predictor: dspy.Module, inputs: Mapping[str, Any], lm: Any, options: dict[str, Any]) -> Reply:

@@ -120,7 +120,7 @@ LIMITS = {"stop": STOP, "max_tokens": 300}
 @pytest.mark.parametrize(
     ("first", "tokens", "second"),
     [
-        (CUT, 300, {"max_tokens": 3000}),
+        (CUT, 300, {"max_tokens": 600}),
         (f"[[ ## answer ## ]]\n{'Tarn, ' * 900}", 300, {"frequency_penalty": 0.5}),
         (f"[[ ## answer ## ]]\n{' '.join(str(n % 97) for n in range(900))}", 300, {"frequency_penalty": 0.5}),
         ("", 1, {}),  # it ended at once
