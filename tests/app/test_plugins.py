@@ -37,12 +37,10 @@ def test_a_class_of_a_module_is_a_program(folder):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mien:Again", r"program mien:Again: there is no module mien in this folder or on Python's path"),
         ("mine.py:Again", r"there is no module mine\.py"),
         ("mine:Agian", r"unknown name in mine 'Agian': did you mean 'Again'\?"),
         ("./mine:Again", r"unknown program './mine:Again'"),
         ("mine:half", r"is of the type function; a program is a subclass of knowgap\.Program"),
-        ("mine:Finder", r"is the class Finder; a program is a subclass of knowgap\.Program"),
         ("mine:knowgap.Program", r"a program is a subclass of knowgap\.Program that defines forward"),
     ],
 )

@@ -7,9 +7,7 @@ from itertools import pairwise
 
 import pytest
 from fictional import stream_passages, stream_questions, write_dataset
-from fictional.article_wordings import POSTS
 from fictional.articles import show, write_articles
-from fictional.names import ENDINGS, coin
 from fictional.question_wordings import DEV, RELATION_NAMES, TEST, TRAIN
 from fictional.questions import MIX, ask_questions
 from fictional.world import UNSEEN_SEEDS, WORLDS_PER_SEED, Entity, build_world
@@ -49,7 +47,7 @@ def test_each_world_has_questions_of_each_type(asked):
     assert MIX["unanswerable"] == 10
 
 
-def test_each_answer_follows_from_the_world_and_no_other_reading_has_one(asked):
+def test_each_answer_follows_from_the_world(asked):
     world, _, questions = asked
     for example in questions:
         facts = [_fact(world, *evidence) for evidence in example.evidences]
@@ -68,7 +66,6 @@ def test_each_answer_follows_from_the_world_and_no_other_reading_has_one(asked):
         if example.type != "unanswerable":
             entity, relation = facts[-1]
             assert example.answer == show(entity, relation)
-            assert _starts(world, example, facts) == 1, example
 
 
 def test_an_unanswerable_question_asks_for_what_no_article_states(asked):
@@ -122,30 +119,3 @@ def _named(world, question):
     """The entities whose name is in the question, without those whose name is a part of a longer one there."""
     found = [e for e in world.all() if re.search(rf"(?<!\w){re.escape(e.name)}(?!\w)", question)]
     return [e for e in found if not any(e.name != other.name and e.name in other.name for other in found)]
-
-
-def _starts(world, example, facts):
-    """How many ways there are to begin: entities of the name, or works of the maker, that have what comes next."""
-    (start, relation), codes = facts[0], re.findall(r"\b[A-Z]{2} \d{4}\b", example.question)
-    if codes:
-        return sum(e.facts["catalogue"].value == codes[0] for e in world.entities["album"])
-    named = _named(world, example.question)
-    if start not in named:
-        maker = start.facts[relation].value
-        assert named == [maker]
-        works = [e for e in world.all() if relation in e.facts and e.facts[relation].value is maker]
-        years = re.findall(r"\b\d{4}\b", example.question)
-        dated = "release_year" if start.kind == "film" else "year"
-        return sum(not years or e.year(dated) == int(years[0]) for e in works)
-    if relation in POSTS:
-        assert relation in example.question
-    return sum(relation in e.facts for e in named)
-
-
-def test_coined_names_never_meet():
-    numbers = [*range(3000), *range(1_000_000, 1_001_000)]
-    names = [coin(kind, number) for kind in ENDINGS for number in numbers]
-    assert len(set(names)) == len(names)
-    endings = [ending for kind in ENDINGS.values() for ending in kind]
-    assert len(set(endings)) == len(endings)
-    assert not any(left != right and left.endswith(right) for left in endings for right in endings)

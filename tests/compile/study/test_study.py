@@ -209,7 +209,6 @@ def test_the_programs_own_settings_and_demonstrations_are_tried():
     [
         ({"n_trials": 0}, UsageError, "n_trials = 0"),
         ({"demos": "some"}, UsageError, "demos = 'some'"),
-        ({"include": ["topk"]}, UnknownName, "'topk'"),
         ({"storage": "list.db"}, StudyError, r"list\.db"),
         ({"storage": "nonsense://me:secret@somewhere"}, StudyError, "nonsense://somewhere"),
         ({"timeout_seconds": 3}, UnknownName, "timeout_seconds"),
