@@ -78,8 +78,7 @@ def index(
     with factories.closing(built):
         said = f"{len(built)} passages indexed"
     if (update := reading.update) is not None:
-        counts = f"{update.added:,} added, {update.removed:,} removed, {update.kept:,} kept"
-        said = f"changed files: {update.files:,}; passages: {counts}"
+        said = f"changed files: {update.files:,}; passages: {update.added:,} added, {update.removed:,} removed"
     out.print(f"{said} in {folder} ({built.manifest.engine})", markup=False)
 
 

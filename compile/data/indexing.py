@@ -12,7 +12,7 @@ from typing import Any
 from knowgap.compiling.data.corpus import read_source, warn_of
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import IndexFolderError, UsageError
-from knowgap.retrieval.documents.reading import ReadFile, Reading
+from knowgap.retrieval.documents.reading import ReadFile, Reading, Update
 from knowgap.retrieval.documents.sources import Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
 from knowgap.retrieval.index import NEW_INDEX
@@ -98,7 +98,8 @@ def build_index(
                 index: Any = kind.build(new, folder, overwrite=overwrite, progress=progress, **options)
             else:
                 changed = list(new)
-                stale, reading.update = beside.changes_since(old)
+                stale, differing = beside.stale(old), {name for name, _ in known.items() ^ beside.files().items()}
+                reading.update = Update(len(differing), len(changed), len(stale))
                 index = kind.open(folder, encoder=options.get("encoder"))
                 if reading.update.files and not hasattr(index, "add"):
                     raise UsageError(f"{folder}: documents have changed; build {engine_name} again (--overwrite)")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.conversion import Converter
-from knowgap.retrieval.documents.sources import FileRecord, Source, Update, passage_digest
+from knowgap.retrieval.documents.sources import FileRecord, Source, passage_digest
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
@@ -34,6 +34,14 @@ _KINDS = {
 _LARGEST_FILE = 256 * 2**20  # bytes
 _COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, characters that reverse the direction of text, and surrogates."""
+
+
+class Update(NamedTuple):
+    """How many files are new, changed or gone, and how many passages were added or replaced, and removed."""
+
+    files: int
+    added: int
+    removed: int
 
 
 @dataclass

@@ -46,13 +46,6 @@ _BEGUN = (
     "update files set digest = null where (path, digest) not in (select path, digest from other.files)",
     "insert or ignore into files select path, null, problem, content, same, note from other.files",
 )
-_COUNTED = (
-    "(select * from files except select * from other.files)",
-    "(select path from other.files except select path from files)",
-    "passages",
-    "other.passages",
-    "passages join other.passages using (id, digest)",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +99,6 @@ class FileRecord:
     content: str = ""
     same: str = ""
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Update:
-    """The changes to an index.
-
-    Attributes:
-        files: how many files are new, changed or gone.
-        added: how many passages were added, including those that replace others.
-        removed: how many passages were removed, including those that were replaced.
-        kept: how many passages did not change.
-    """
-
-    files: int
-    added: int
-    removed: int
-    kept: int
 
 
 class Sources:
@@ -191,14 +167,11 @@ class Sources:
             for statement in _BEGUN:
                 database.execute(statement)
 
-    def changes_since(self, old: Sources) -> tuple[list[str], Update]:
-        """The ids of the passages that `old` has and these sources do not, and how much has changed."""
+    def stale(self, old: Sources) -> list[str]:
+        """The ids of the passages that `old` has and these sources do not."""
         with self._open(old) as database:
             gone = database.execute("select id from other.passages where id not in (select id from passages)")
-            stale = [id for (id,) in gone]
-            counts = "select " + ", ".join(f"(select count(*) from {counted})" for counted in _COUNTED)
-            changed, removed, new, before, kept = database.execute(counts).fetchone()
-        return stale, Update(changed + removed, new - kept, before - kept, kept)
+            return [id for (id,) in gone]
 
     def _read(self, query: str, *arguments: str | Sequence[str]) -> list[tuple[Any, ...]]:
         """The rows of a query; a list is what `_LISTED` stands for."""

@@ -93,4 +93,4 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     assert "changed files: 0; passages: 0 added, 0 removed" in knowgap(*index)[0]
     (docs / "bridge.md").write_text("# Orle Bridge\n\nIt was designed by Jon Reth.\n", encoding="utf-8")
     printed, _ = knowgap(*index)
-    assert "changed files: 1; passages: 1 added, 1 removed, " in printed
+    assert "changed files: 1; passages: 1 added, 1 removed in idx" in printed
