@@ -111,9 +111,6 @@ def test_worked_example_of_table_9():
     assert [passage.title for passage in prediction.passages] == ["Xawery Żuławski"]
 
 
-# Algorithm 1, line by line.
-
-
 @pytest.mark.parametrize(("known", "reason"), [((MOTHER,), "own knowledge"), ((), "relevant passages")])
 @pytest.mark.parametrize("answer", [{"answer": "unknown"}, UNREADABLE])
 def test_what_is_known_or_read_is_answered_at_once_also_if_the_answer_is_unknown(known, reason, answer):
@@ -152,9 +149,6 @@ def test_depth_is_counted_and_capped(depth, critical):
         assert engine.asked("answer")[0]["sub_answers"] == unknown
 
 
-# The ablations of table 2.
-
-
 @pytest.mark.parametrize(
     ("left_out", "acts", "reason"),
     [
@@ -174,9 +168,6 @@ def test_without_passage_relevance_nothing_is_retrieved():
     prediction, engine = run(script, SNOOP, SNOOP_TABLE, passage_relevance=False, depth=0)
     assert (prediction.trace.cost.retrievals, prediction.passages, engine.asked("relevant")) == (0, [], [])
     assert [part.answer for part in prediction.sub_answers] == ["unknown"] * 4
-
-
-# Models of their own.
 
 
 def test_sub_modules_use_language_models_of_their_own():
