@@ -195,6 +195,10 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
         return _READERS[kind](value)
     if get_origin(kind) is list:
         return _read_items(values.read_list(value), get_args(kind)[0])
+    if getattr(kind, "__name__", "") == "NoulEvidence":  # DSPy's form of a boolean with a probability
+        with suppress(ValueError):
+            return parse_value({"noul": values.read_fraction(value)}, kind)
+        return parse_value({"noul": float(values.read_bool(value))}, kind)
     return parse_value(values.unwrap(value) if isinstance(value, str) else value, kind)
 
 

@@ -103,6 +103,8 @@ def test_a_threshold_turns_a_yes_into_a_probability_and_back():
         (None, "True", "Oslo"),
         (0.7, '{"noul": 0.71}', "Oslo"),
         (0.7, '{"noul": 0.69}', "unknown"),
+        (0.7, "80%", "Oslo"),
+        (0.7, "Yes.", "Oslo"),
         (0.6, "surely", "unknown"),  # an unreadable probability counts as no
         (None, "True", "Oslo"),
     ):
