@@ -86,14 +86,8 @@ class KnowGap(Program):
                 break
             passages = [*kept, *new]
             shown |= {passage.id for passage in new}
-            reply = self.ask(
-                self.read,
-                max_queries=self.max_queries,
-                style=self.wording,
-                question=question,
-                passages=passages,
-                searched=asked,
-            )
+            inputs = {"max_queries": self.max_queries, "style": self.wording, "question": question}
+            reply = self.ask(self.read, **inputs, passages=passages, searched=asked)
             if reply is None:
                 break
             steps = [str(step) for step in reply.steps or ()]

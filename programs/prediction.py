@@ -155,10 +155,6 @@ def _entailing(model: EntailmentModel, statements: Sequence[str], passages: Sequ
     return found
 
 
-_NEAREST = 5  # passages shown beside an answer that is not supported
-_CLOSING = ".!?。！？…"
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerSource:
     """A passage that was read for an answer.
@@ -220,7 +216,7 @@ class CitedAnswer:
         """Number the sources of a prediction; the index that found the passages may know their files."""
         refused = prediction.supported is False
         found = [] if refused else prediction.citations
-        read = prediction.passages[:_NEAREST] if refused else prediction.passages
+        read = prediction.passages[:5] if refused else prediction.passages
         order = distinct([*(passage for citation in found for passage in citation.passages), *read])
         places, question = places_of(retriever, [passage.id for passage in order]), prediction.trace.question
         sources = [
@@ -262,7 +258,7 @@ def _with_numbers(answer: str, citations: Sequence[Citation], sources: Sequence[
     for citation in citations:
         place = text.index(citation.statement, end)
         numbers = "".join(f"[{number}]" for number in sorted(number_of[each.id] for each in citation.passages))
-        behind = place + len(citation.statement.rstrip(_CLOSING))
+        behind = place + len(citation.statement.rstrip(".!?。！？…"))
         pieces += [text[end:behind], f" {numbers}" if numbers else ""]
         end = behind
     return "".join([*pieces, text[end:]])

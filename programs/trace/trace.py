@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from knowgap.lms.metering import Usage
 
 S = TypeVar("S", bound=Step)
-_FOUND = 5  # passages that are named in a round
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -222,5 +221,5 @@ def rounds_of(trace: Trace) -> list[Round]:
         titles = dict.fromkeys(map(trace.title, found))
         missing = [step.missing for step in steps if isinstance(step, s.Missing)]
         queries = [query for step in searches for query in step.queries]
-        rounds.append(Round(queries, [*titles][:_FOUND], missing[-1] if missing else ""))
+        rounds.append(Round(queries, [*titles][:5], missing[-1] if missing else ""))
     return rounds
