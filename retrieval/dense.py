@@ -24,12 +24,10 @@ from knowgap.retrieval.minilm import (
     unit,
 )
 from knowgap.retrieval.passage import Passage
-from knowgap.storage.progress import Progress
 
 Embed: TypeAlias = Callable[[list[str]], Any]
 """A function from texts to vectors [texts, dim], such as a `dspy.Embedder`."""
 
-_PROBE = "A lighthouse stands on the northern cape."
 _CACHED_QUERIES = 8192
 
 
@@ -38,14 +36,14 @@ class DenseEncoder:
 
     Args:
         name: how an index names it.
-        digest: the SHA-256 of its files; empty for a function, which is recognized by its vector of a sentence.
+        digest: the SHA-256 of its files; for a function, its name again.
         passages: encodes passages.
         queries: encodes queries.
         window: how much of a passage it reads; None if that is not known.
     """
 
     def __init__(self, name: str, digest: str, passages: Embed, queries: Embed, window: Window | None = None) -> None:
-        self.name, self.digest, self.window, self._passages = name, digest, window, passages
+        self.identity, self.window, self._passages = {"name": name, "digest": digest}, window, passages
         self.encode_query = lru_cache(_CACHED_QUERIES)(lambda query: unit(_vectors(queries, [query])))
         """The unit vector of a query, [1, dim]."""
 
@@ -58,7 +56,7 @@ class DenseEncoder:
         if not isinstance(encoder, (str, Path)):
             model = getattr(encoder, "model", None)
             name = model if isinstance(model, str) else getattr(encoder, "__name__", type(encoder).__name__)
-            return cls(name, "", encoder, encoder)
+            return cls(name, name, encoder, encoder)
         folder, lock = model_folder(encoder, named_by=named_by), threading.Lock()
         with loading_model(folder) as (source, arguments):
             from sentence_transformers import SentenceTransformer
@@ -81,25 +79,17 @@ class DenseEncoder:
         return cls(EMBEDDED, MINILM_DIGEST, sentence_vectors, sentence_vectors, embedded_window())
 
     @classmethod
-    def fitted(cls, folder: Path, passages: Sequence[Passage], corpus: str, progress: Progress) -> Self:
+    def fitted(cls, folder: Path, passages: Sequence[Passage], corpus: str) -> Self:
         """The embedded MiniLM encoder, to which nothing is fitted."""
         return cls.inside()
 
     @property
     def dim(self) -> int:
         """Width of a vector."""
-        return self.encode_query(_PROBE).shape[1]
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The name and digest, as a manifest records them; for a function, also its vector of a fixed sentence."""
-        probe = {} if self.digest else {"probe": np.round(self.encode_query(_PROBE)[0].astype(float), 3).tolist()}
-        return {"name": self.name, "digest": self.digest, **probe}
+        return self.encode_query("A lighthouse stands on the northern cape.").shape[1]
 
     def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """Unit vectors [texts, dim], and the number of vectors of each text, which is always 1."""
-        if not texts:
-            return np.empty((0, self.dim), np.float32), np.empty(0, np.int32)
         return unit(_vectors(self._passages, texts)), np.ones(len(texts), dtype=np.int32)
 
 

@@ -17,13 +17,13 @@ import tempfile
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ClassVar
 
 from typing_extensions import Self
 
 from knowgap.errors import UnknownName, UsageError, is_address, shorten
 from knowgap.plugins import make
-from knowgap.retrieval.index.base import named
 from knowgap.retrieval.index.folder_index import FolderIndex
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.outside import RemoteRetriever, open_outside
@@ -152,4 +152,4 @@ def engine_class(engine: str) -> Any:
     """
     if engine not in ENGINES:
         raise UnknownName.among("engine", engine, ENGINES)
-    return named(ENGINES[engine])
+    return resolve_name(ENGINES[engine])

@@ -7,6 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -19,7 +20,6 @@ from knowgap.errors import (
     shorten,
     without_credentials,
 )
-from knowgap.retrieval.index.base import named
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 from knowgap.retrieval.passage_lines import Lines, only_file, passage_of
 
@@ -48,7 +48,7 @@ def open_outside(name: str | Path) -> Any:
         return None
     if not Path(place).is_dir():
         raise IndexMissing(f"{name}: there is no such folder; it is named as in faiss:FOLDER")
-    return named(f"knowgap.retrieval.{folders[kind]}")(Path(place))
+    return resolve_name(f"knowgap.retrieval.{folders[kind]}")(Path(place))
 
 
 class Adapter(NeverCopied):
@@ -204,15 +204,7 @@ class RemoteRetriever(Server):
     @property
     def digest(self) -> str | None:
         """The digest of the index that is being served; None if the server does not report it."""
-        return self._served("digest")
-
-    @property
-    def corpus_digest(self) -> str | None:
-        """The digest of its passages; see `digest`."""
-        return self._served("corpus_digest")
-
-    def _served(self, field: str) -> str | None:
-        return self._send("GET", urljoin(self.url, "/healthz")).get("index", {}).get(field)
+        return self._send("GET", urljoin(self.url, "/healthz")).get("index", {}).get("digest")
 
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
         answers = self._send("POST", self.url, json={"queries": queries, "k": k})["results"]

@@ -71,8 +71,8 @@ class QdrantIndex(Index):
 
     @classmethod
     def _write(cls, build: Build) -> None:
-        store = build.store
-        with closing(Points(build.manifest.settings["collection"])) as points:
+        store, points = build.store, Points(build.manifest.settings["collection"])
+        with closing(points.client):
             if not build.resumed:
                 points.create(build.encoder.dim, overwrite=build.overwrite)
             build.begin()
@@ -125,7 +125,7 @@ class QdrantIndex(Index):
 
     def close(self) -> None:
         """Close the connection."""
-        self.points.close()
+        self.points.client.close()
 
 
 class Points:
@@ -151,10 +151,6 @@ class Points:
             return getattr(self.client, method)(self.name, *arguments, **options)
         except (ApiException, ConnectionError) as error:
             raise IndexMissing(f"{self.url}: Qdrant does not answer ({shorten(error, 200)})") from error
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.client.close()
 
     def create(self, dim: int, *, overwrite: bool) -> None:
         """Create the collection; raises `IndexFolderError` if it exists and is not to be overwritten."""

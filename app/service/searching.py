@@ -52,11 +52,11 @@ class SearchRequest(BaseModel):
 
 
 def describe(retriever: Any) -> dict[str, Any]:
-    """The engine and the digests of an index, and how far its documents are read."""
+    """The engine and the digest of an index, and how far its documents are read."""
     manifest, read = getattr(retriever, "manifest", None), getattr(retriever, "being_read", None)
     return {
         "engine": getattr(manifest, "engine", type(retriever).__name__),
-        **{name: getattr(retriever, name, getattr(manifest, name, None)) for name in ("digest", "corpus_digest")},
+        "digest": getattr(retriever, "digest", None),
         **({"being_read": dict(zip(("searchable", "documents"), read, strict=True))} if read else {}),
     }
 

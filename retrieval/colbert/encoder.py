@@ -20,7 +20,6 @@ from knowgap.retrieval.index.manifest import CHECKPOINT
 from knowgap.retrieval.minilm import EMBEDDED, Window, tokenizer_of
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import json_digest
-from knowgap.storage.progress import Progress
 
 _QUERY_TOKENS = 256
 _CACHED_QUERIES = 2048
@@ -70,11 +69,9 @@ class TokenEncoder:
         return cls((index / CHECKPOINT).absolute(), EMBEDDED)
 
     @classmethod
-    def fitted(cls, folder: Path, passages: Sequence[Passage], corpus: str, progress: Progress) -> Self:
+    def fitted(cls, folder: Path, passages: Sequence[Passage], corpus: str) -> Self:
         """Fit the embedded checkpoint to passages, whose digest is `corpus`, in a folder, and load it."""
-        progress(0, 1, "fitting the embedded checkpoint")
         fit_checkpoint(passages, folder, dim=cls.width, corpus=corpus)
-        progress(1, 1, "fitting the embedded checkpoint")
         return cls(folder.absolute(), EMBEDDED)
 
     def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:

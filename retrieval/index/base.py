@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import threading
 from abc import ABC, abstractmethod
@@ -10,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ClassVar
 
-import numpy as np
 from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, DataError, IndexFolderError, IndexForeign, KnowgapError, UsageError
@@ -69,7 +68,7 @@ class Index(NeverCopied, ABC):
         """
         if not cls.encoders:
             return None
-        return embedded_window() if encoder is None else named(cls.encoders).load(encoder).window
+        return embedded_window() if encoder is None else resolve_name(cls.encoders).load(encoder).window
 
     @classmethod
     def build(
@@ -109,8 +108,8 @@ class Index(NeverCopied, ABC):
             if not len(store):
                 raise DataError("there are no passages to index")
             if cls.encoders:
-                kind = named(cls.encoders)
-                loaded = kind.load(encoder) if encoder else kind.fitted(folder / CHECKPOINT, store, corpus, report)
+                kind = resolve_name(cls.encoders)
+                loaded = kind.load(encoder) if encoder else kind.fitted(folder / CHECKPOINT, store, corpus)
                 settings["dim"] = loaded.dim
             segments = (Segment(FIRST_SEGMENT, len(store), corpus),)
             manifest = Manifest(cls.engine, segments, settings, {} if loaded is None else loaded.identity)
@@ -171,27 +170,19 @@ class Index(NeverCopied, ABC):
             return self._encoder
 
     def _load_encoder(self) -> Any:
-        kind, recorded = named(self.encoders), self.manifest.checkpoint
-        name, probe = recorded["name"], recorded.get("probe", [])
+        kind, recorded = resolve_name(self.encoders), self.manifest.checkpoint
+        name = recorded["name"]
         if self._given is not None:
             encoder = kind.load(self._given)
         elif name == EMBEDDED:
             encoder = kind.inside(self.path)
-        elif probe:
+        elif recorded["digest"] == name:
             raise CheckpointError(f"{self.path}: encoded by the function {name}; open it with that as encoder=…")
         else:
             encoder = kind.load(name, named_by=self.path)
-        given = encoder.identity
-        mine = given.get("probe", [])
-        if given["digest"] != recorded["digest"] or len(mine) != len(probe) or (probe and np.dot(mine, probe) < 0.98):
+        if (given := encoder.identity)["digest"] != recorded["digest"]:
             raise CheckpointError(f"{given['name']}: not the encoder {name} of {self.path}; build the index again")
         return encoder
-
-
-def named(place: str) -> Any:
-    """What is meant by `module:name`; the module is imported."""
-    module, name = place.split(":")
-    return getattr(importlib.import_module(module), name)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
 from knowgap.storage.files import json_digest, write_file
 from knowgap.storage.manifest import find_damage
 
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 MANIFEST, FIRST_SEGMENT, CHECKPOINT = "manifest.json", "segment-0", "checkpoint"
 FORMAT = "knowgap-index"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,19 @@ SHARE = 0.5
 """How much the words of a query count in a hybrid index, where its vectors count 1."""
 
 
-class OpenSegment(NamedTuple):
-    """The memory-mapped files of a segment; None for what its index does not have."""
+class OpenSegment:
+    """The memory-mapped files of a segment of an index with some settings; None for what such an index does not have.
 
-    store: PassageStore
-    vectors: Any
-    postings: Any
+    Attributes:
+        store: its passages.
+        vectors: their vectors.
+        postings: their words.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.store = PassageStore(folder)
+        self.vectors: Any = Vectors.open(folder, settings["dim"]) if "dim" in settings else None
+        self.postings: Any = Postings.open(folder / WORDS) if "stemmer" in settings else None
 
 
 class Snapshot:
@@ -48,7 +55,7 @@ class Snapshot:
     def __init__(self, path: Path, manifest: Manifest, earlier: Snapshot | None = None) -> None:
         self.manifest, settings = manifest, manifest.settings
         known: dict[Segment, OpenSegment] = {} if earlier is None else earlier.opened
-        self.opened = {each: known.get(each) or _open(path / each.name, settings) for each in manifest.segments}
+        self.opened = {each: known.get(each) or OpenSegment(path / each.name, settings) for each in manifest.segments}
         self.segments = [*self.opened.values()]
         self.starts = np.cumsum([0, *(segment.passages for segment in manifest.segments)])
         self.alive = np.ones(self.starts[-1], dtype=bool)
@@ -112,9 +119,3 @@ class Snapshot:
         shares = self._words.shares(self._analyzer.query(query))
         positions, scores = nearest(self.vectors, vectors, k, admitted, np.float32(SHARE * weight) * shares)
         return positions, scores / weight
-
-
-def _open(folder: Path, settings: dict[str, Any]) -> OpenSegment:
-    """Map the files of a segment of an index with these settings."""
-    vectors = Vectors.open(folder, settings["dim"]) if "dim" in settings else None
-    return OpenSegment(PassageStore(folder), vectors, Postings.open(folder / WORDS) if "stemmer" in settings else None)
