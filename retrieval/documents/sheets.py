@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -89,6 +88,4 @@ def _lines(rows: Sequence[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, st
 
 def _shown(value: Any) -> str:
     """A value as text; dates as in ISO 8601."""
-    if isinstance(value, datetime.datetime):
-        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "minutes")
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value).removesuffix(" 00:00:00")

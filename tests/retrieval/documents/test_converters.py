@@ -139,7 +139,7 @@ APART = [
             "Excel",
             sheet("Towns", TOWNS, merged=("A1:F1", "A4:A5", "C6:E6")),
             "Towns\nThe towns of the Isk valley\n"
-            "valley: Isk; town: Tarn; founded: 1931-05-02; opened: 2020-01-02 15:04; share: 0.125; 2024: 7.5\n"
+            "valley: Isk; town: Tarn; founded: 1931-05-02; opened: 2020-01-02 15:04:00; share: 0.125; 2024: 7.5\n"
             "valley: Isk; town: Orle; founded: 1902-11-30; share: 1\nvalley: Lome; town: Venn; 2024: 3",
         ),
         ("Excel", sheet("S", [[1, 2], [3, 4]]), "S\n1; 2\n3; 4"),
