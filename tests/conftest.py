@@ -55,10 +55,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     yield
     if any(dspy.settings.get(name) is not value for name, value in kept.items()):
         dspy.configure(**kept)
-    if getattr(dspy.cache, "enable_disk_cache", False):
-        from knowgap.lms.cache import quiet_dspy
-
-        quiet_dspy()  # which closes the files of the one that the test made
     dspy.cache = cache
     if "optuna" in sys.modules:
         import optuna

@@ -13,7 +13,7 @@ from knowgap.lms.local import LocalModel
 from knowgap.lms.providers import load_trained
 from knowgap.lms.transcripts import TranscriptAdapter, TranscriptStep, add_control_tokens, transcript, written
 from knowgap.programs.rq_rag import RQRAG
-from knowgap.programs.trace.steps import Malformed, Selected
+from knowgap.programs.trace.steps import Malformed
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerWithConfidence
 from tests.lms.tiny_generator import tiny_llama, tiny_tokenizer
@@ -60,8 +60,7 @@ def test_log_probabilities_leaves_and_choice_are_the_same_behind_a_server(tiny_g
     assert len(here.answers) > 2
     assert here.measure == there.measure == "token log-probabilities"
     assert (there.answers, there.path, there.queries) == (here.answers, here.path, here.queries)
-    [expected], [scores] = (each.trace.of(Selected) for each in (here, there))
-    assert scores.scores == pytest.approx(expected.scores, abs=1e-4)
+    assert there.confidence == pytest.approx(here.confidence, abs=1e-4)
     assert (there.answer, there.passages) == (here.answer, here.passages)
     assert {body["model"] for body in server.bodies} == {"tiny"}
     assert there.trace.cost.prompt_tokens == here.trace.cost.prompt_tokens
