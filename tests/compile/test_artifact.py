@@ -12,7 +12,7 @@ from knowgap.compiling import compile, evaluate, load, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.run import Run
 from knowgap.errors import ArtifactError, IndexMissing, UnknownName
-from knowgap.programs.baselines.rag import RAG, Direct
+from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index
 
 TESTS = Path(__file__).parents[1]
@@ -109,9 +109,7 @@ def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
     ("named", "options", "error", "message"),
     [
         ("none", {}, ArtifactError, "none is not an artifact"),
-        (".", {}, ArtifactError, "is not an artifact"),
         ("artifact", {"expect": "migres"}, ArtifactError, "'rag', not 'migres'"),
-        ("artifact", {"expect": Direct}, ArtifactError, "'rag', not 'direct'"),
         ("artifact", {"reranker": "embedded"}, UnknownName, "'reranker'"),
         ("artifact", {"retriever": "no-index"}, IndexMissing, "no-index"),
     ],

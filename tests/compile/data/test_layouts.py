@@ -105,10 +105,7 @@ def test_every_layout_is_told_apart_and_read_whole(tmp_path, name):
     ("name", "field", "value", "named"),
     [
         ("hotpotqa", "answer", None, "answer"),
-        ("musique", "paragraphs", [{"title": "T"}], "paragraph_text"),
-        ("strategyqa", "answer", None, "answer"),
         ("asqa", "qa_pairs", [{"question": "x"}], "short_answers"),
-        ("triviaqa", "Answer", {"Aliases": ["x"]}, "Value"),
         ("arc_challenge", "answerKey", "C", "C"),
         ("flashrag", "golden_answers", [], "answer"),
         ("nq_open", "answer", [1], "answer.0"),
