@@ -17,7 +17,7 @@ REFUSED = {
     "ask": [
         ("ask '  '", "question is empty"),
         ("ask Who? --index nowhere", "nowhere"),
-        ("ask Who? --index docs.jsonl", "builds one of them"),
+        ("ask Who? --index docs.jsonl", "docs.jsonl: not an index"),
         ("ask Who? --lm openai/x", "--index sample"),
         (f"{ASK} --program migress", "did you mean 'migres'"),
         (f"{ASK} --program idx", "idx is not an artifact"),
