@@ -86,8 +86,7 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
         name = gold_name(passage, parts)
         if name is not None and name != passage:
             parts[name].append(passage)
-    order = [*FATES]
-    return {name: max(map(fate, own), key=order.index) for name, own in parts.items()}
+    return {name: max(map(fate, own), key=[*FATES].index) for name, own in parts.items()}
 
 
 def _named(groups: Iterable[Iterable[str]]) -> set[str]:

@@ -161,8 +161,7 @@ class Trace(BaseModel, extra="forbid"):
         return next((step.reason for step in reversed(self.of(s.Stopped))), "")
 
     def __repr__(self) -> str:
-        cost = self.cost
-        return f"Trace({self.program}: {len(self.steps)} steps, {cost.lm_calls} LM calls, {cost.tokens} tokens)"
+        return f"Trace({self.program}: {len(self.steps)} steps, {self.cost.lm_calls} LM calls)"
 
     __str__ = __repr__
 
