@@ -32,7 +32,7 @@ from knowgap.retrieval import (
     PassageStore,
     rank_hits,
 )
-from knowgap.retrieval.colbert.embedded import fit_checkpoint
+from knowgap.retrieval.colbert import fit_checkpoint
 from knowgap.retrieval.index.manifest import Segment
 from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim, nearest

@@ -57,7 +57,7 @@ class ColBERTIndex(FolderIndex):
     """
 
     engine: ClassVar[str] = "colbert"
-    encoders: ClassVar[str] = "knowgap.retrieval.colbert.encoder:TokenEncoder"
+    encoders: ClassVar[str] = "knowgap.retrieval.colbert:TokenEncoder"
 
 
 class DenseIndex(FolderIndex):

@@ -6,7 +6,6 @@ import contextlib
 import json
 from array import array
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,6 @@ class Lines:
 
     def __len__(self) -> int:
         return len(self._starts)
-
-    def position(self, id: str) -> int | None:
-        """The number of the passage with this id, or None. The first call reads all lines."""
-        return self._numbers.get(id)
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {self[number].id: number for number in range(len(self))}
 
     def __getitem__(self, number: int) -> Passage:
         """The passage in a line: a document as JSON, or id, text and perhaps a title between tabs.

@@ -16,6 +16,7 @@ import pickle
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +26,7 @@ import numpy.typing as npt
 import torch
 
 from knowgap.errors import IndexDamaged, IndexForeign, UsageError, shorten
-from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert import TokenEncoder
 from knowgap.retrieval.index.base import Build, Index
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, MANIFEST, Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, scored_hits
@@ -133,14 +134,18 @@ class PlaidIndex(Index):
     def __len__(self) -> int:
         return len(self._lengths)
 
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {self._passages[number].id: number for number in range(len(self))}
+
     def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
         for query in queries:
             vectors = self.encoder.encode_query(query)
             if ids is None:
                 chosen = self._candidates(vectors, max(_SCORED, _PER_HIT * k))
             else:
-                found = {position for name in ids if (position := self._passages.position(name)) is not None}
-                chosen = np.array(sorted(found), dtype=np.int64)
+                numbers = self._numbers
+                chosen = np.array(sorted({numbers[name] for name in ids if name in numbers}), dtype=np.int64)
             yield scored_hits(self._passages, chosen, self._scores(vectors, chosen), k)
 
     def _candidates(self, query: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:

@@ -27,7 +27,7 @@ from knowgap.errors import (
     is_address,
     shorten,
 )
-from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert import TokenEncoder
 from knowgap.retrieval.documents.sources import batches
 from knowgap.retrieval.index.base import Build, Index
 from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment
@@ -59,7 +59,7 @@ class QdrantIndex(Index):
     """
 
     engine: ClassVar[str] = "qdrant"
-    encoders: ClassVar[str] = "knowgap.retrieval.colbert.encoder:TokenEncoder"
+    encoders: ClassVar[str] = "knowgap.retrieval.colbert:TokenEncoder"
     options: ClassVar[dict[str, Any]] = {"collection": "knowgap"}
 
     def __init__(self, path: Path, encoder: Any = None) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bundled_models.ranked_questions import QuestionSet, read_question_sets
-from knowgap.retrieval.colbert.embedded import fit_projection
+from knowgap.retrieval.colbert import fit_projection
 from knowgap.retrieval.minilm import token_vectors, write_weights
 from knowgap.retrieval.rerankers.relevance import FEATURES, NAME, EncodedText, RelevanceFeatures, late_interaction
 from knowgap.storage.progress import Progress

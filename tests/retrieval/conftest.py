@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgap.retrieval.colbert.embedded import PROJECTION, SETTINGS, TOKEN_WEIGHTS
+from knowgap.retrieval.colbert import PROJECTION, SETTINGS, TOKEN_WEIGHTS
 from knowgap.retrieval.minilm import EMBEDDED
 from tests.retrieval.tiny import BERT_WORDS
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from knowgap.errors import CheckpointError, IndexDamaged, IndexForeign, UsageError
-from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert import TokenEncoder
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim
 from knowgap.retrieval.indexes import as_retriever, open_index
 from knowgap.retrieval.outside import open_outside

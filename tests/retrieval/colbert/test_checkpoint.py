@@ -6,8 +6,7 @@ import pytest
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import ColBERTIndex
-from knowgap.retrieval.colbert.embedded import fit_checkpoint, fit_projection
-from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert import TokenEncoder, fit_checkpoint, fit_projection
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert, write_pylate
 

@@ -8,7 +8,7 @@ import pytest
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import ColBERTIndex
-from knowgap.retrieval.colbert.embedded import fit_projection
+from knowgap.retrieval.colbert import fit_projection
 from knowgap.retrieval.index import vectors
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim, nearest
 from tests.retrieval.conformance import QUERIES, corpus
@@ -118,7 +118,7 @@ def test_embedded_checkpoint_retrieves_and_moves_with_its_index(tmp_path, monkey
     shutil.copytree(embedded.path, tmp_path / "copy")
     assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)
     assert embedded.manifest.settings["dim"] == 384
-    monkeypatch.setattr("knowgap.retrieval.colbert.embedded.FULL_WIDTH", 7)
+    monkeypatch.setattr("knowgap.retrieval.colbert.FULL_WIDTH", 7)
     assert ColBERTIndex.build(corpus(8), tmp_path / "large").manifest.settings["dim"] == 128
 
 

@@ -1,1 +1,0 @@
-"""Late interaction: the ColBERT index, its encoder and its scoring."""
