@@ -88,7 +88,7 @@ def _lines_of(page: Any, number: int, above: Table | None) -> tuple[list[_Line],
             lines += itertools.chain.from_iterable(found[part] for part in each)
         else:
             lines += [_Line(part.text, part.size, number) for part in _lines(each)]
-    return lines, min(tables, key=lambda table: table.bottom, default=None)
+    return lines, min(tables, key=lambda table: table.place.y, default=None)
 
 
 def _lines(parts: Iterable[Part]) -> list[Part]:

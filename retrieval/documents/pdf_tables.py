@@ -32,7 +32,6 @@ class Table:
     def __post_init__(self) -> None:
         self.parts = {part for row in self.rows for cell in row for part in cell}
         self.size = median(part.size for part in self.parts)
-        self.bottom = min(part.y for part in self.parts)
         left, right = min(part.left for part in self.parts), max(part.right for part in self.parts)
         top = max(part.y for part in self.parts)
         self.place = Part(" ".join(part.text for part in self.parts), left, right, top, self.size)
