@@ -131,14 +131,9 @@ class ProgramEngine(ScriptedEngine):
             with self._lock:
                 reply = next(reply, None)
         assert reply is not None, f"the script has no reply for {act}: {inputs}"
-        return (
-            reply
-            if reply == UNREADABLE or isinstance(reply, Mapping)
-            else {
-                **dict.fromkeys(outputs, "because"),
-                outputs[-1]: reply,
-            }
-        )
+        if reply == UNREADABLE or isinstance(reply, Mapping):
+            return reply
+        return {**dict.fromkeys(outputs, "because"), outputs[-1]: reply}
 
     @property
     def acts(self) -> list[str]:

@@ -81,7 +81,6 @@ def test_retrievers_and_models_stand_there_or_are_made(folder):
 def test_results_say_what_came_from_outside(folder):
     program = get_program("mine:Again")("mine:Finder")
     facts = provenance_of(program, [], None).outside
-    assert {role: each["name"] for role, each in facts.items()} == {"program": "mine:Again", "retriever": "mine:Finder"}
     assert all(len(each["sha256"]) == 64 for each in facts.values())
     assert provenance_of(RAG(), [], None).outside == {}
 
