@@ -38,11 +38,6 @@ class Passage:
         """The passage as a JSON-ready mapping."""
         return {"id": self.id, "title": self.title, "text": self.text}
 
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Passage:
-        """The inverse of `to_dict`; keys other than id, title and text are ignored."""
-        return cls(id=str(record["id"]), title=str(record.get("title", "")), text=str(record["text"]))
-
 
 @dataclass(frozen=True, slots=True)
 class Hit:

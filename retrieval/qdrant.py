@@ -97,7 +97,7 @@ class QdrantIndex(Index):
                 mean = vectors.mean(axis=0).tolist()
                 options["prefetch"] = models.Prefetch(query=mean, using="pooled", limit=max(_POOLED, 10 * k))
             found = self.points.ask("query_points", query=vectors.tolist(), **options).points
-            scored = ((Passage.from_dict(point.payload), round(point.score, SCORE_DECIMALS)) for point in found)
+            scored = ((Passage(**point.payload), round(point.score, SCORE_DECIMALS)) for point in found)
             yield rank_hits(scored, k)
 
     def add(self, passages: Iterable[Passage], *, replace: bool = True) -> int:
