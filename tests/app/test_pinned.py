@@ -61,7 +61,7 @@ def test_public_api():
 
 def test_command_names():
     assert command_names() == (PINNED / "commands.txt").read_text(encoding="utf-8")
-    assert sum(map(len, option_names().values())) <= 115
+    assert sum(map(len, option_names().values())) <= 105
 
 
 if __name__ == "__main__":
