@@ -21,7 +21,7 @@ from knowgap.lms.embedded.inputs import (
 )
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import LEAST
-from knowgap.lms.embedded.text import fold, names_in, value_of
+from knowgap.lms.embedded.text import fold, mentions, name_words, names_in, value_of
 from knowgap.lms.engines import InProcessEngine, system_text
 
 _PRONOUN = re.compile(r"\b(?:he|she|him|his|it|its|they|them|their)\b", re.I)
@@ -131,6 +131,13 @@ def _excerpts(prompt: Prompt) -> list[str]:
     return [s.text for s in prompt.useful(read_statement(str(prompt.inputs.get("passage", ""))))]
 
 
+def _relevant(prompt: Prompt) -> bool:
+    """Whether the one passage mentions a name in the question; if there is none, whether it has a useful sentence."""
+    words = name_words(str(prompt.inputs.get("passage", "")))
+    names = names_in(prompt.question)
+    return any(mentions(words, name) for name in names) if names else bool(_excerpts(prompt))
+
+
 def _complete_question(prompt: Prompt) -> str:
     """The follow-up with its first pronoun replaced: `it` by what was asked about, others by a name in the reply."""
     question, reply = ["", *str(prompt.inputs.get("conversation", "")).splitlines()][-2:]
@@ -147,7 +154,8 @@ def _complete_question(prompt: Prompt) -> str:
 def _note(prompt: Prompt) -> str:
     """The best note so far, if any, with the passages' useful sentences."""
     lines = str(prompt.inputs.get("best_note", "")).splitlines()
-    return "\n".join(distinct((*lines, *map(standalone, prompt.useful(prompt.passages)))))
+    told = prompt.useful([*prompt.passages, *read_statement("\n".join(lines))])
+    return "\n".join(distinct((*lines, *map(standalone, told))))
 
 
 def _queries(prompt: Prompt) -> list[str]:
@@ -205,7 +213,7 @@ _FIELDS: dict[str, Callable[[Prompt], Any]] = {
     "reasoning": lambda prompt: (
         (_unwritten(prompt) or [_explanation(prompt)])[0] if "finished" in prompt.outputs else _explanation(prompt)
     ),
-    "relevant": lambda prompt: bool(_excerpts(prompt)),
+    "relevant": _relevant,
     "relevant_ids": _relevant_ids,
     "snippet": lambda prompt: "".join(_excerpts(prompt)[:1]),
     "statements": _statements,
