@@ -21,7 +21,7 @@ from knowgap.lms.embedded.inputs import (
 )
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import LEAST
-from knowgap.lms.embedded.text import fold, mentions, name_words, names_in, value_of
+from knowgap.lms.embedded.text import fold, mentions, names_in, value_of
 from knowgap.lms.engines import InProcessEngine, system_text
 
 _PRONOUN = re.compile(r"\b(?:he|she|him|his|it|its|they|them|their)\b", re.I)
@@ -133,9 +133,8 @@ def _excerpts(prompt: Prompt) -> list[str]:
 
 def _relevant(prompt: Prompt) -> bool:
     """Whether the one passage mentions a name in the question; if there is none, whether it has a useful sentence."""
-    words = name_words(str(prompt.inputs.get("passage", "")))
-    names = names_in(prompt.question)
-    return any(mentions(words, name) for name in names) if names else bool(_excerpts(prompt))
+    passage, names = str(prompt.inputs.get("passage", "")), names_in(prompt.question)
+    return any(mentions(passage, name) for name in names) if names else bool(_excerpts(prompt))
 
 
 def _complete_question(prompt: Prompt) -> str:
