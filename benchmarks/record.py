@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 ONCE, SHALLOW = {"iterations": 1}, {"depth": 1}
 ROWS = (
-    *(Row(LARGE, name, program, 40) for program in ("rag", "knowgap", "ircot") for name in (HOTPOT, WIKI)),
+    *(Row(LARGE, name, program, 40) for program in ("knowgap", "rag", "ircot") for name in (HOTPOT, WIKI)),
     Row(LARGE, WIKI, "knowgap", 40, ONCE),
     Row(LARGE, WIKI + WITHOUT_GOLD, "knowgap", 20),
     Row(LARGE, WIKI + WITHOUT_GOLD, "knowgap", 20, ONCE),
