@@ -29,7 +29,6 @@ from knowgap.programs.trace import steps
 from knowgap.programs.trace.recorder import RECORDER, Budget, CallsSpent, Listener, TraceRecorder, recording, threads
 from knowgap.retrieval.indexes import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
-from knowgap.retrieval.searching import search_all
 from knowgap.signatures import STYLES, AnswerFromPassages, ShortenAnswer
 from knowgap.signatures.values import is_unknown
 
@@ -196,7 +195,7 @@ class Program(Configurable):
         if self.retriever is None:
             raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
         check_cancelled()
-        results = search_all(self.retriever, queries, k)
+        results = self.retriever.search(list(queries), k)
         found = [[hit.passage.id for hit in hits] for hits in results]
         step = steps.Retrieved(queries=list(queries), k=k, hits=found)
         self.record(step, *(hit.passage for hits in results for hit in hits))

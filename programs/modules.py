@@ -23,7 +23,6 @@ from knowgap.programs.replies.text import without_surrogates
 from knowgap.programs.trace.recorder import RECORDER
 from knowgap.programs.trace.steps import Malformed, Retrieved
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, RetrieverLike
-from knowgap.retrieval.searching import search_all
 
 _BESIDE = ("reasoning", "trajectory", "passages", "context", "rationale")
 """Outputs that are never guessed to be the answer."""
@@ -44,7 +43,8 @@ class ModuleRetriever(NeverCopied):
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query."""
         present = dspy.settings.rm
-        found = search_all(present.retriever if isinstance(present, ModuleRetriever) else self.retriever, queries, k)
+        retriever = present.retriever if isinstance(present, ModuleRetriever) else self.retriever
+        found = retriever.search(list(queries), k)
         if (recorder := RECORDER.get(None)) is not None:
             step = Retrieved(queries=list(queries), k=k, hits=[[hit.passage.id for hit in hits] for hits in found])
             passages = distinct(hit.passage for hits in found for hit in hits)

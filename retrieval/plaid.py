@@ -14,9 +14,8 @@ import multiprocessing
 import os
 import pickle
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -134,18 +133,10 @@ class PlaidIndex(Index):
     def __len__(self) -> int:
         return len(self._lengths)
 
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {self._passages[number].id: number for number in range(len(self))}
-
-    def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
+    def _find(self, queries: Sequence[str], k: int) -> Iterator[list[Hit]]:
         for query in queries:
             vectors = self.encoder.encode_query(query)
-            if ids is None:
-                chosen = self._candidates(vectors, max(_SCORED, _PER_HIT * k))
-            else:
-                numbers = self._numbers
-                chosen = np.array(sorted({numbers[name] for name in ids if name in numbers}), dtype=np.int64)
+            chosen = self._candidates(vectors, max(_SCORED, _PER_HIT * k))
             yield scored_hits(self._passages, chosen, self._scores(vectors, chosen), k)
 
     def _candidates(self, query: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.int64]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -86,16 +86,12 @@ class QdrantIndex(Index):
     def __len__(self) -> int:
         return self.points.ask("count").count
 
-    def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
+    def _find(self, queries: Sequence[str], k: int) -> Iterator[list[Hit]]:
         options: dict[str, Any] = {"using": "tokens", "limit": k + _TIES, "with_payload": True}
-        if ids is not None:  # all of these passages are scored
-            chosen = models.HasIdCondition(has_id=[_point_id(name) for name in ids])
-            options["query_filter"] = models.Filter(must=[chosen])
         for query in queries:
             vectors = self.encoder.encode_query(query)
-            if ids is None:
-                mean = vectors.mean(axis=0).tolist()
-                options["prefetch"] = models.Prefetch(query=mean, using="pooled", limit=max(_POOLED, 10 * k))
+            mean = vectors.mean(axis=0).tolist()
+            options["prefetch"] = models.Prefetch(query=mean, using="pooled", limit=max(_POOLED, 10 * k))
             found = self.points.ask("query_points", query=vectors.tolist(), **options).points
             scored = ((Passage(**point.payload), round(point.score, SCORE_DECIMALS)) for point in found)
             yield rank_hits(scored, k)

@@ -92,12 +92,11 @@ def search(
 ) -> None:
     """Show the passages that an index finds for a query."""
     from knowgap.retrieval.documents.sources import places_of
-    from knowgap.retrieval.searching import search_all
 
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
     with factories.open_index(options) as retriever:
-        [hits] = search_all(retriever, [query], k)
+        [hits] = retriever.search([query], k)
         sources = places_of(retriever, [hit.passage.id for hit in hits])
     if as_json:
         records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit in hits]

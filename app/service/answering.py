@@ -19,7 +19,6 @@ from knowgap.programs.prediction import CitedAnswer
 from knowgap.programs.trace.steps import Step
 from knowgap.programs.trace.trace import Cost, Trace, rounds_of
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.searching import only_passages, passages_of
 from knowgap.service.requests import Gone, Problem, patiently
 from knowgap.signatures.types import SubAnswer
 from knowgap.signatures.values import is_unknown
@@ -56,7 +55,6 @@ class Answering:
         *,
         said: Sequence[SubAnswer] = (),
         tell: Callable[[dict[str, Any]], object] | None = None,
-        files: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Answer a question; once this is cancelled, no further call to a model or an index begins.
 
@@ -67,7 +65,6 @@ class Answering:
             gone: returns when the client no longer waits for the answer.
             said: earlier questions and answers; with any, a call of the language model completes the question first.
             tell: called with each step as it happens: JSON-ready, with `text`, a line for each detail.
-            files: which files of the index are searched, as for `only_documents`.
 
         Returns:
             JSON-ready: `question`, `answer`, `supported`, `missing`, `guess`, `cited_answer`, `sources`, `citations`,
@@ -78,7 +75,7 @@ class Answering:
             Problem: there is no answer.
         """
         length = max(len(question), sum(len(turn.question) + len(turn.answer) for turn in said))
-        return await self._in_turn(length, gone, partial(self._answer, question, said, tell, files))
+        return await self._in_turn(length, gone, partial(self._answer, question, said, tell))
 
     async def pass_on(self, prompt: str, gone: Gone, tell: object = None) -> dict[str, Any]:
         """Pass a prompt on to the language model, without a search or steps; its reply is the `cited_answer`.
@@ -121,7 +118,6 @@ class Answering:
         question: str,
         said: Sequence[SubAnswer],
         tell: Callable[[dict[str, Any]], object] | None,
-        files: Sequence[str],
     ) -> dict[str, Any]:
         program, completed = self._program, None
         prediction = await asyncio.to_thread(greet, program, question)
@@ -130,8 +126,7 @@ class Answering:
             with dspy.context(lm=self._lm):
                 completed = await FollowUp(said).acall(question=question) if said else None
                 asked = completed.answer if completed else question
-                with only_passages(await asyncio.to_thread(passages_of, program.retriever, files)):
-                    prediction = await (program.acall(question=asked) if tell is None else self._told(asked, tell))
+                prediction = await (program.acall(question=asked) if tell is None else self._told(asked, tell))
         return await asyncio.to_thread(self._record, question, prediction, completed, tell is not None)
 
     async def _told(self, question: str, tell: Callable[[dict[str, Any]], object]) -> Any:

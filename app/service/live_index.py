@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ class LiveIndex(NeverCopied):
         """End after the current file or batch; what is complete is kept."""
         self._ended.set()
 
-    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query, of what is indexed so far.
 
         Raises:
@@ -85,7 +85,7 @@ class LiveIndex(NeverCopied):
         """
         if self._index is None:
             raise IndexMissing(f"the documents are still being read ({self.busy}): ask again in a moment")
-        return self._index.search(queries, k, **({} if ids is None else {"ids": ids}))
+        return self._index.search(queries, k)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "_index" not in vars(self):

@@ -12,7 +12,7 @@ from knowgap.errors import KnowgapError, MissingDependency
 from knowgap.programs.base import Program
 from knowgap.service.answering import Answering
 from knowgap.service.requests import Problem
-from knowgap.service.searching import Patterns, find, record_of
+from knowgap.service.searching import find, record_of
 from knowgap.version import __version__
 
 try:
@@ -20,8 +20,6 @@ try:
     from mcp.server.mcpserver.exceptions import ToolError
 except ImportError as error:
     raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[mcp,serve]'`") from error
-
-_Files = Annotated[Patterns, Field(description="Only these files, folders and patterns of files; all if it is empty.")]
 
 
 def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
@@ -31,9 +29,7 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
     answering.warm_up()
 
     @server.tool()
-    async def ask(
-        question: Annotated[str, Field(description="A question in natural language.")], files: _Files = ()
-    ) -> dict[str, Any]:
+    async def ask(question: Annotated[str, Field(description="A question in natural language.")]) -> dict[str, Any]:
         """Answer a question from the indexed documents.
 
         `cited_answer` is the answer with `[1]` behind each statement that a source supports; `sources` has their files,
@@ -41,7 +37,7 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         documents do not say it: `missing` is what they lack, `guess` is only a guess, and `nearest` are no sources.
         """
         try:
-            return await answering.answer(question, asyncio.Event().wait, files=files)
+            return await answering.answer(question, asyncio.Event().wait)
         except Exception as error:
             raise ToolError(Problem.of(error).message) from error
 
@@ -52,11 +48,10 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
         async def search(
             query: Annotated[str, Field(description="What to look for.", max_length=32_768)],
             k: Annotated[int, Field(description="How many passages.", ge=1, le=100)] = 5,
-            files: _Files = (),
         ) -> dict[str, Any]:
             """Find the passages of the indexed documents that fit a query best."""
             try:
-                [hits] = await asyncio.to_thread(find, retriever, [query], k, files)
+                [hits] = await asyncio.to_thread(find, retriever, [query], k)
             except KnowgapError as error:
                 raise ToolError(str(error)) from error
             return {"query": query, "hits": [record_of(*hit) for hit in hits]}

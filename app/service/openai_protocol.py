@@ -22,7 +22,6 @@ from typing_extensions import Self
 
 from knowgap.service.answering import MAX_QUESTION, MAX_SAID
 from knowgap.service.requests import Problem
-from knowgap.service.searching import Patterns
 from knowgap.signatures.types import SubAnswer
 
 _TASK = "### Task:"
@@ -56,7 +55,6 @@ class ChatRequest(BaseModel):
     tool_choice: Any = None
     logprobs: Literal[False] | None = False
     response_format: dict[str, Any] | None = None
-    files: Patterns = ()  # this field is not OpenAI's
 
     @model_validator(mode="after")
     def _only_answers(self) -> Self:

@@ -3,7 +3,6 @@
     GET  /search?query=…&k=10                     one query
     POST /search {"query": "…", "k": 10}          the same
     POST /search {"queries": ["…", …], "k": 10}   many queries
-    POST /search {…, "files": ["reports", "*.pdf"]}   only in these documents
 
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
 with `{"results": [[…], …]}`. `text` and `long_text` hold "title | passage", as on hosted servers of the protocol.
@@ -23,15 +22,12 @@ from typing_extensions import Self
 from knowgap.retrieval.documents.reading import find_files
 from knowgap.retrieval.documents.sources import Source, places_of, sources_of
 from knowgap.retrieval.passage import Hit, Retriever
-from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.requests import Gone, patiently
 
 _THREADS = ThreadPoolExecutor(8, thread_name_prefix="knowgap-search")
 _LISTED = 2000  # documents at most
 _Query = Annotated[str, Field(max_length=32_768)]
-Patterns = Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=100, strict=False)]
-"""Files, folders and patterns; their length is limited, since longer patterns take longer to match."""
 
 
 class SearchRequest(BaseModel):
@@ -42,7 +38,6 @@ class SearchRequest(BaseModel):
     query: _Query | None = None
     queries: Annotated[list[_Query], Field(max_length=256)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10
-    files: Patterns = ()
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -68,17 +63,14 @@ async def search(retriever: Retriever, asked: SearchRequest, gone: Gone, deadlin
         Problem: the client has disconnected (499), or there is no answer within `deadline` seconds (504).
     """
     queries = asked.queries if asked.queries is not None else [asked.query or ""]
-    searching = asyncio.get_running_loop().run_in_executor(_THREADS, find, retriever, queries, asked.k, asked.files)
+    searching = asyncio.get_running_loop().run_in_executor(_THREADS, find, retriever, queries, asked.k)
     results = [[_colbert_record(*each) for each in hits] for hits in await patiently(searching, gone, deadline)]
     return {"topk": results[0]} if asked.queries is None else {"results": results}
 
 
-def find(
-    retriever: Retriever, queries: Sequence[str], k: int, files: Sequence[str]
-) -> list[list[tuple[Hit, Source | None]]]:
-    """The hits for each query in some files, or all if none is named, with the places that the index has recorded."""
-    with only_documents(retriever, files):
-        found = search_all(retriever, queries, k)
+def find(retriever: Retriever, queries: Sequence[str], k: int) -> list[list[tuple[Hit, Source | None]]]:
+    """The hits for each query, with the places that the index has recorded."""
+    found = retriever.search(queries, k)
     places = places_of(retriever, {hit.passage.id for hits in found for hit in hits})
     return [[(hit, places.get(hit.passage.id)) for hit in hits] for hits in found]
 

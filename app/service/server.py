@@ -38,7 +38,7 @@ from knowgap.programs.base import Program
 from knowgap.service.answering import MAX_SAID, Answering
 from knowgap.service.openai_protocol import ChatRequest, Reply
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request, send_events
-from knowgap.service.searching import Patterns, SearchRequest, describe, list_documents, search
+from knowgap.service.searching import SearchRequest, describe, list_documents, search
 from knowgap.signatures.types import SubAnswer
 
 _CONNECTIONS = 512
@@ -54,7 +54,6 @@ class AskRequest(BaseModel):
     question: str
     stream: bool = False
     said: Annotated[list[SubAnswer], Field(max_length=MAX_SAID)] = []
-    files: Patterns = ()
 
 
 class Server:
@@ -178,7 +177,7 @@ class Server:
     async def _ask(self, request: Request) -> Response:
         asked = await read_request(request, AskRequest)
         answer, gone = self._answering.answer, request.receive
-        answering = partial(answer, asked.question, gone, said=asked.said, files=asked.files)
+        answering = partial(answer, asked.question, gone, said=asked.said)
         return await send_events(answering, _event) if asked.stream else json_response(await answering())
 
     async def _chat(self, request: Request) -> Response:
@@ -189,7 +188,7 @@ class Server:
             answering = partial(self._answering.pass_on, asked.messages[-1].text, gone)
         else:
             answer = self._answering.answer
-            answering = partial(answer, asked.question(), gone, said=asked.said(), files=asked.files)
+            answering = partial(answer, asked.question(), gone, said=asked.said())
         if asked.stream:
             return await send_events(answering, reply.event)
         return json_response(reply.whole(await answering()))

@@ -15,8 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, dataclass, replace
-from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from knowgap.errors import IndexDamaged
@@ -194,11 +193,6 @@ class Sources:
         """The ids of the passages of a file with their digests."""
         return dict(self._read("select id, digest from passages where file = ?", file))
 
-    def ids(self, patterns: Sequence[str]) -> frozenset[str]:
-        """The ids of the passages of those files that one of the patterns names; see `is_named`."""
-        files = {record.same or path for path, record in self.files().items() if is_named(path, patterns)}
-        return frozenset(id for (id,) in self._read(f"select id from passages where file in {_LISTED}", [*files]))
-
     def find(self, ids: Iterable[str]) -> dict[str, Source]:
         """The places of the passages with these ids, as far as they are recorded."""
         rows = self._read(f"select * from passages where id in {_LISTED}", [*ids])
@@ -207,17 +201,6 @@ class Sources:
         for file, copy in self._read(f"select same, path from files where same in {_LISTED} order by path", files):
             copies[file].append(copy)
         return {id: replace(source, copies=tuple(copies[source.file])) for id, source in found.items()}
-
-
-def is_named(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a pattern is a file's path in its folder, a folder above it, or one that it matches, such as `*.pdf`.
-
-    >>> is_named("reports/2026/june.pdf", ["reports", "*.md"])
-    True
-    """
-    names = {path, *(parent.as_posix() for parent in PurePosixPath(path).parents)} - {"."}
-    patterns = [pattern.removeprefix("./") for pattern in patterns]
-    return any(fnmatchcase(path, pattern) or pattern.rstrip("/") in names for pattern in patterns)
 
 
 def passage_digest(passage: Passage) -> str:

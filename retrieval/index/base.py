@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,13 +131,12 @@ class Index(NeverCopied, ABC):
     def _write(cls, build: Build) -> None:
         """Write what the engine needs beside the passages, or the rest of it; `Build.begin` comes before the first."""
 
-    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` passages that match each query best.
 
         Args:
             queries: any strings; a blank one has no hits, and an encoder reads only the beginning of a long one.
             k: at most this many hits, from 1.
-            ids: search only the passages with these ids.
 
         Raises:
             ValueOutOfBounds: k < 1.
@@ -145,11 +144,11 @@ class Index(NeverCopied, ABC):
         """
         check_k(k)
         distinct = [query for query in dict.fromkeys(queries) if query.strip()]
-        hits = dict(zip(distinct, self._find(distinct, k, ids), strict=True)) if distinct else {}
+        hits = dict(zip(distinct, self._find(distinct, k), strict=True)) if distinct else {}
         return [list(hits.get(query, [])) for query in queries]
 
     @abstractmethod
-    def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterable[list[Hit]]:
+    def _find(self, queries: Sequence[str], k: int) -> Iterable[list[Hit]]:
         """The hits of each query; `queries` are distinct, and none is blank."""
 
     @property

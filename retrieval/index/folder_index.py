@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace as changed
 from itertools import chain
@@ -82,14 +82,12 @@ class FolderIndex(Index):
         documents = {document_id(passage.id) for passage in snapshot} if missing else set()
         return [identifier for identifier in missing if identifier not in documents]
 
-    def _find(self, queries: Sequence[str], k: int, ids: Collection[str] | None) -> Iterator[list[Hit]]:
+    def _find(self, queries: Sequence[str], k: int) -> Iterator[list[Hit]]:
         with self._lock:  # a refresh may bring another encoder
             snapshot, encoder = self._snapshot, self.encoder
-        admitted = snapshot.live if ids is None else snapshot.positions(ids)
         for query in queries:
             vectors = None if encoder is None else encoder.encode_query(query)
-            found = snapshot.score(query, vectors, k, admitted) if len(admitted) else (admitted, np.zeros(0))
-            yield scored_hits(snapshot, *found, k)
+            yield scored_hits(snapshot, *snapshot.score(query, vectors, k), k)
 
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
         """Add passages, and return how many; they are on disk, and in every later search, when this returns.

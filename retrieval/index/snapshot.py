@@ -97,7 +97,7 @@ class Snapshot:
         return Analyzer(self.manifest.settings["stemmer"])
 
     def score(
-        self, query: str, vectors: npt.NDArray[np.float32] | None, k: int, admitted: Positions
+        self, query: str, vectors: npt.NDArray[np.float32] | None, k: int
     ) -> tuple[Positions, npt.NDArray[np.floating]]:
         """Score passages by what the index has: words, vectors or both.
 
@@ -105,17 +105,18 @@ class Snapshot:
             query: a text that is not blank.
             vectors: its vectors [vectors, dim]; None in an index without vectors.
             k: how many hits are asked for, from 1.
-            admitted: the positions to search, ascending.
 
         Returns:
             Positions and scores of at least the `k` best.
         """
+        if not len(self.live):
+            return self.live, np.zeros(0)
         if vectors is None:
-            scores = self._words.scores(self._analyzer.query(query))[admitted]
-            return admitted[scores > 0], scores[scores > 0]
+            scores = self._words.scores(self._analyzer.query(query))[self.live]
+            return self.live[scores > 0], scores[scores > 0]
         if "stemmer" not in self.manifest.settings:
-            return nearest(self.vectors, vectors, k, admitted)
+            return nearest(self.vectors, vectors, k, self.live)
         weight = float(np.linalg.norm(vectors, axis=1).sum())  # MaxSim if each token of the query is in the passage
         shares = self._words.shares(self._analyzer.query(query))
-        positions, scores = nearest(self.vectors, vectors, k, admitted, np.float32(SHARE * weight) * shares)
+        positions, scores = nearest(self.vectors, vectors, k, self.live, np.float32(SHARE * weight) * shares)
         return positions, scores / weight

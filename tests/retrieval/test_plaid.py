@@ -63,8 +63,6 @@ def test_the_best_passages_are_those_of_exact_late_interaction(plaid: Path, chec
             assert abs(hit.score - scores[int(hit.passage.id)]) < 0.1 * abs(hit.score)
             assert scores[int(hit.passage.id)] > 0.9 * np.sort(scores)[-5]
             assert hit.passage.to_dict() == {**PASSAGES[int(hit.passage.id)].to_dict(), "id": hit.passage.id}
-    some = index.search(QUERIES[:1], 9, ids=["3", "7", "unheard of"])[0]
-    assert {hit.passage.id for hit in some} == {"3", "7"}
 
 
 def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: Path, tmp_path: Path):
@@ -108,11 +106,6 @@ class TestPlaidIndex(RetrieverConformance):
     def test_one_passage(self, tmp_path: Path):
         with pytest.raises(UsageError, match="at least 32 passages, not 1"):
             PlaidIndex.build(corpus(1), tmp_path / "one", encoder=self.checkpoint)
-
-    def test_only_passages_with_these_ids(self, retriever: PlaidIndex, passages: list[Passage]):
-        ids = {passage.id for passage in passages[::3]}
-        assert {hit.passage.id for hit in retriever.search(QUERIES[:1], 99, ids=ids)[0]} == ids
-        assert retriever.search(QUERIES[:1], 9, ids=["unheard of"]) == [[]]
 
 
 def test_a_build_of_its_own_is_continued_moved_and_opened(checkpoint: Path, tmp_path: Path, monkeypatch):

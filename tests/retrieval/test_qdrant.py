@@ -7,7 +7,7 @@ import pytest
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, UsageError
 from knowgap.retrieval import ColBERTIndex, open_index
 from knowgap.retrieval.qdrant import QdrantIndex
-from tests.retrieval.conformance import NEW, QUERIES, FilterConformance, RetrieverConformance, corpus
+from tests.retrieval.conformance import NEW, QUERIES, RetrieverConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
 pytest.importorskip("qdrant_client", reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
@@ -35,9 +35,6 @@ class TestQdrantIndex(RetrieverConformance):
     def make(cls, passages, folder):
         cls.patch.setenv("QDRANT_URL", f"{folder}-points")
         return QdrantIndex.build(passages, folder, encoder=cls.checkpoint)
-
-    test_only_passages_with_these_ids = FilterConformance.test_ids_equal_post_filtering
-    test_filters_that_admit_nothing = FilterConformance.test_filters_that_admit_nothing
 
 
 def test_scores_as_the_colbert_index_does(build, checkpoint, tmp_path):

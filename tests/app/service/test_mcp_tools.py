@@ -8,10 +8,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from support import scripted_lm
 
-import knowgap
 from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.service.mcp_tools import make_server
-from knowgap.service.searching import list_documents
 from tests.app.service.conftest import ISK, OneRiver
 
 
@@ -40,25 +38,6 @@ def test_ask_and_search():
     assert result.is_error
     assert "the question is empty" in result.content[0].text
     assert call(make_server(Direct(), answering("x")), "ask", question="Why?")[0] == ["ask"]
-
-
-def test_the_tools_search_some_files_only(tmp_path):
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    for name, river in (("east.md", "Isk"), ("west.md", "Orle")):
-        (folder / name).write_text(f"# {river}\n\nThe river {river} flows through Tarn.\n", encoding="utf-8")
-    index = knowgap.build_index(folder, tmp_path / "index", engine="bm25")
-    assert [each["name"] for each in list_documents(index)["documents"]] == ["east.md", "west.md"]
-    server = make_server(RAG(index), answering("the Orle"))
-    for files, titles in (([], {"Isk", "Orle"}), (["west.md"], {"Orle"})):
-        _, result = call(server, "search", query="river", files=files)
-        assert {hit["title"] for hit in result.structured_content["hits"]} == titles
-        _, result = call(server, "ask", question="Which river flows through Tarn?", files=files)
-        assert {passage["title"] for passage in result.structured_content["passages"]} == titles
-    for tool, asked in (("search", {"query": "river"}), ("ask", {"question": "Which river?"})):
-        _, result = call(server, tool, **asked, files=["north.md"])
-        assert result.is_error
-        assert "no document of the index is" in result.content[0].text
 
 
 def test_the_command_speaks_over_standard_input_and_output():
