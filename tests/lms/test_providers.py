@@ -30,7 +30,7 @@ def offline(monkeypatch):
 def test_a_model_by_name(server):
     reader = make_lm("extractive", cache=False)
     assert isinstance(reader.engine, ExtractiveEngine)
-    assert reader.model == "knowgap/extractive-7"
+    assert reader.model == "knowgap/extractive-8"
     lm = make_lm("openai/local", api_base=server.api_base, temperature=0.5)
     assert (lm.model, lm.kwargs["temperature"]) == ("openai/local", 0.5)
     for made in (reader, lm):

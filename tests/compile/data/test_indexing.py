@@ -14,7 +14,7 @@ from knowgap.compiling.data.indexing import build_index
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval import DenseIndex, Passage, open_index
 from knowgap.retrieval.documents.reading import Reading, Update
-from knowgap.retrieval.documents.sources import Sources, sources_of
+from knowgap.retrieval.documents.sources import sources_of
 from knowgap.retrieval.passage import document_id
 
 FILES = {
@@ -163,8 +163,6 @@ def test_the_same_text_is_indexed_once_with_all_its_files_and_a_copy_takes_the_p
         "Hamburg": "Hamburg.txt",
     }
     assert (reading.left_out, reading.documents) == ({"copies of other files": 2}, 3)
-    ids = Sources.of_index(tmp_path / "ix").ids(("plan.txt",))
-    assert {name.partition("#")[0] for name in ids} == {"a plan.md"}
     (folder / "a plan.md").unlink()
     assert places()[0]["Plan"] == "b plan.md; also plan.txt"
     (folder / "b plan.md").write_text("# Plan\n\nThe fire warden is Mikkel Aas.\n")
