@@ -34,8 +34,8 @@ def test_a_question_that_is_left_calls_nothing_more():
 
     async def leave():
         program = IterRetGen(TableRetriever({}), iterations=3)
-        listener = lambda step, _: told.append(step.kind)  # noqa: E731
-        task = asyncio.ensure_future(program.acall(question="Where?", listener=listener))
+        asked = program.acall(question="Where?", listener=lambda step, _: told.append(step.kind))
+        task = asyncio.ensure_future(asked)
         await asyncio.to_thread(held.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
