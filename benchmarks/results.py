@@ -104,12 +104,19 @@ def _scores(rows: Sequence[Recording], kept: Sequence[Recording]) -> tuple[list[
                 f"{calls:.1f}",
                 f"{row.mean('tokens'):.0f}",
                 f"{calls / right:.1f}" if right else "–",
+                f"{row.mean('seconds'):.0f}" if any("seconds" in line for line in row.lines) else "–",
                 f"{sum(row.column('unreadable')) / max(1.0, sum(row.column('calls'))):.1%}",
                 f"{row.cut:.0%}",
             ]
         )
     columns = ["program", "questions", "F1 [95%]", f"{BASELINE} on these", "p", "exact match", *_EVIDENCE, "calls"]
-    columns += ["tokens", "calls per right answer", "unreadable replies", "questions with a reply at its limit"]
+    columns += [
+        "tokens",
+        "calls per right answer",
+        "seconds",
+        "unreadable replies",
+        "questions with a reply at its limit",
+    ]
     return columns, cells
 
 
@@ -132,14 +139,18 @@ def _verdicts(rows: Sequence[Recording], whole: Sequence[Recording]) -> tuple[li
     same = {row.about["label"]: row for row in whole}
     cells = []
     for row in rows:
-        beside = (f"{_on_the_same(same[row.about['label']], row, name):.0%}" for name in ("supported", "exact_match"))
-        cells.append([row.about["label"], len(row.lines), f"{row.mean('supported'):.0%}", *beside])
+        with_gold = same[row.about["label"]]
+        beside = (f"{_on_the_same(with_gold, row, name):.0%}" for name in ("supported", "exact_match"))
+        right = [line for line in with_gold.lines if line.get("exact_match")]
+        refused = f"{sum(not line.get('supported') for line in right)} of {len(right)}"
+        cells.append([row.about["label"], len(row.lines), f"{row.mean('supported'):.0%}", *beside, refused])
     return [
         "program",
         "questions",
         "answered as supported",
         "the same with the gold passages",
         "right with them",
+        "of all right answers, refused",
     ], cells
 
 
