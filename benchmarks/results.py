@@ -47,10 +47,19 @@ class Recording(NamedTuple):
         """The mean of a number over all questions."""
         return sum(self.column(name)) / len(self.lines)
 
+    def shown(self, name: str, form: str) -> str:
+        """The mean of a number in a format; a dash if no question has it."""
+        return format(self.mean(name), form) if any(name in line for line in self.lines) else "–"
+
     @property
     def cut(self) -> float:
         """The share of the questions in which a reply ended at its limit."""
         return sum(count > 0 for count in self.column("cut")) / len(self.lines)
+
+    def on(self, other: Recording) -> Recording:
+        """The questions that the other recording has, too."""
+        asked = {line["id"] for line in other.lines}
+        return self._replace(lines=[line for line in self.lines if line["id"] in asked])
 
 
 def read(folder: Path) -> list[Recording]:
@@ -89,10 +98,7 @@ def _scores(rows: Sequence[Recording], kept: Sequence[Recording]) -> tuple[list[
         f1, calls, right = mean_interval(row.column("f1")), row.mean("calls"), row.mean("exact_match")
         beside = ["–", "–"]
         if test := compared.get(row.about["label"]):
-            beside = [f"{100 * _on_the_same(baseline, row, 'f1'):.1f}", f"{test.p_corrected:.3f}"]
-        means = [
-            f"{row.mean(name):.2f}" if any(name in line for line in row.lines) else "–" for name in _EVIDENCE.values()
-        ]
+            beside = [f"{100 * baseline.on(row).mean('f1'):.1f}", f"{test.p_corrected:.3f}"]
         cells.append(
             [
                 row.about["label"],
@@ -100,38 +106,25 @@ def _scores(rows: Sequence[Recording], kept: Sequence[Recording]) -> tuple[list[
                 f"{100 * f1.mean:.1f} [{100 * f1.low:.1f}, {100 * f1.high:.1f}]",
                 *beside,
                 f"{100 * right:.1f}",
-                *means,
+                *(row.shown(name, ".2f") for name in _EVIDENCE.values()),
                 f"{calls:.1f}",
-                f"{row.mean('tokens'):.0f}",
+                row.shown("tokens", ".0f"),
                 f"{calls / right:.1f}" if right else "–",
-                f"{row.mean('seconds'):.0f}" if any("seconds" in line for line in row.lines) else "–",
+                row.shown("seconds", ".0f"),
                 f"{sum(row.column('unreadable')) / max(1.0, sum(row.column('calls'))):.1%}",
                 f"{row.cut:.0%}",
             ]
         )
     columns = ["program", "questions", "F1 [95%]", f"{BASELINE} on these", "p", "exact match", *_EVIDENCE, "calls"]
-    columns += [
-        "tokens",
-        "calls per right answer",
-        "seconds",
-        "unreadable replies",
-        "questions with a reply at its limit",
-    ]
-    return columns, cells
+    columns += ["tokens", "calls per right answer", "seconds", "unreadable replies"]
+    return [*columns, "questions with a reply at its limit"], cells
 
 
 def _compared(baseline: Recording, row: Recording) -> Comparison:
     """Paired with the baseline on the questions that both were asked."""
-    before, after = ({line["id"]: float(line.get("f1") or 0) for line in each.lines} for each in (baseline, row))
-    shared = before.keys() & after.keys()
-    names = [name for name in after if name in shared]
-    return paired_comparison("f1", [before[name] for name in names], [after[name] for name in names])
-
-
-def _on_the_same(whole: Recording, row: Recording, name: str) -> float:
-    """The mean of a number of one recording over the questions of another."""
-    asked = {line["id"] for line in row.lines}
-    return whole._replace(lines=[line for line in whole.lines if line["id"] in asked]).mean(name)
+    before = {line["id"]: score for line, score in zip(baseline.lines, baseline.column("f1"), strict=True)}
+    shared = row.on(baseline)
+    return paired_comparison("f1", [before[line["id"]] for line in shared.lines], shared.column("f1"))
 
 
 def _verdicts(rows: Sequence[Recording], whole: Sequence[Recording]) -> tuple[list[str], list[list[Any]]]:
@@ -139,19 +132,13 @@ def _verdicts(rows: Sequence[Recording], whole: Sequence[Recording]) -> tuple[li
     same = {row.about["label"]: row for row in whole}
     cells = []
     for row in rows:
-        with_gold = same[row.about["label"]]
-        beside = (f"{_on_the_same(with_gold, row, name):.0%}" for name in ("supported", "exact_match"))
-        right = [line for line in with_gold.lines if line.get("exact_match")]
-        refused = f"{sum(not line.get('supported') for line in right)} of {len(right)}"
-        cells.append([row.about["label"], len(row.lines), f"{row.mean('supported'):.0%}", *beside, refused])
-    return [
-        "program",
-        "questions",
-        "answered as supported",
-        "the same with the gold passages",
-        "right with them",
-        "of all right answers, refused",
-    ], cells
+        with_gold = same.get(row.about["label"], Recording({}, []))
+        beside = [with_gold.on(row).shown(name, ".0%") for name in ("supported", "exact_match")]
+        said = [line["supported"] for line in with_gold.lines if line.get("exact_match") and "supported" in line]
+        refused = f"{said.count(False)} of {len(said)}" if said else "–"
+        cells.append([row.about["label"], len(row.lines), row.shown("supported", ".0%"), *beside, refused])
+    columns = ["program", "questions", "answered as supported", "the same with the gold passages", "right with them"]
+    return [*columns, "of all right answers, refused"], cells
 
 
 if __name__ == "__main__":
