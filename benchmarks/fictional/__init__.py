@@ -5,7 +5,7 @@ names, in articles of several sentences that word each relation in several ways,
 digit, and articles that no question needs. A right answer therefore comes from retrieval and reading, not from memory.
 Most questions need a passage that the question's own words do not find, and a tenth have no answer in any passage.
 
-The encyclopedia is an endless series of worlds (`fictional.world`) of 312 passages that share no entity. Each
+The encyclopedia is a series of 458 worlds (`fictional.world`) of 312 passages that share no entity. Each
 world is the same to the byte on every machine and version of Python. The splits share no wording of a question.
 
 The sample that comes with knowgap is the three worlds of seed 0, one each for train, dev and test. Rewrite its files,
@@ -19,7 +19,7 @@ or write those of another seed or a larger data set of the same kind, with
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ import dspy
 
 from fictional.articles import write_articles
 from fictional.questions import ask_questions
-from fictional.world import SAMPLE_SEED, UNSEEN_SEEDS, WORLDS_PER_SEED, build_world
+from fictional.world import SAMPLE_SEED, UNSEEN_SEEDS, WORLDS_PER_SEED, World
 from knowgap.compiling.data.dataset import SPLITS
 from knowgap.retrieval.passage import Passage
 
@@ -39,12 +39,13 @@ _QUESTIONS_PER_WORLD = 100
 
 def stream_passages(n: int) -> Iterator[Passage]:
     """Write the first `n` passages, one world in memory at a time; all ids differ."""
-    return islice((passage for number in _numbers() for passage in write_articles(build_world(number))), n)
+    return islice((passage for number in _numbers() for passage in write_articles(World(number))), n)
 
 
 def stream_questions(n: int) -> Iterator[dspy.Example]:
     """Ask the first `n` questions, 100 about each world."""
-    return islice((example for number in _numbers() for example in _ask(number)), n)
+    asked = (ask_questions(World(number), _QUESTIONS_PER_WORLD) for number in _numbers())
+    return islice(chain.from_iterable(asked), n)
 
 
 def write_dataset(folder: Path, passages: int = 0, seed: int = SAMPLE_SEED) -> None:
@@ -59,15 +60,18 @@ def write_dataset(folder: Path, passages: int = 0, seed: int = SAMPLE_SEED) -> N
     corpus: list[Passage] = []
     splits: dict[str, list[dspy.Example]] = {split: [] for split in SPLITS}
     first = seed * WORLDS_PER_SEED
-    for number in chain(range(first, first + WORLDS_PER_SEED), _numbers(first + WORLDS_PER_SEED)):
-        if len(corpus) >= passages and number >= first + WORLDS_PER_SEED:
+    own = range(first, first + WORLDS_PER_SEED)
+    for number in chain(own, _numbers(own.stop)):
+        if len(corpus) >= passages and number not in own:
             break
-        corpus += write_articles(build_world(number))
-        splits[SPLITS[number % len(SPLITS)]] += _ask(number)
+        corpus += write_articles(World(number))
+        splits[SPLITS[number % len(SPLITS)]] += ask_questions(World(number), _QUESTIONS_PER_WORLD)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_lines(folder / "corpus.jsonl", (passage.to_dict() for passage in corpus))
-    for split, examples in splits.items():
-        _write_lines(folder / f"{split}.jsonl", map(_record, examples))
+    files = {"corpus": [passage.to_dict() for passage in corpus]}
+    files |= {split: list(map(_record, examples)) for split, examples in splits.items()}
+    for name, records in files.items():
+        lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
 def _numbers(first: int = 0) -> Iterator[int]:
@@ -75,16 +79,7 @@ def _numbers(first: int = 0) -> Iterator[int]:
     return (number for number in count(first) if number // WORLDS_PER_SEED not in UNSEEN_SEEDS)
 
 
-def _ask(number: int) -> list[dspy.Example]:
-    return ask_questions(build_world(number), _QUESTIONS_PER_WORLD)
-
-
 def _record(example: dspy.Example) -> dict[str, Any]:
     """A question in the layout of users' own JSON Lines."""
     fields = ("id", "question", "answer", "type", "gold_ids", "evidences", "decomposition")
     return {field: example.aliases if field == "answer" else example[field] for field in fields}
-
-
-def _write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
-    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    path.write_text("".join(lines), encoding="utf-8", newline="\n")

@@ -8,7 +8,7 @@ from functools import cache
 
 from fictional.article_wordings import FILLERS, IN_OTHER_ARTICLE, IN_OWN_ARTICLE, LEADS
 from fictional.names import Dice
-from fictional.world import Entity, Fact, World
+from fictional.world import Entity, World
 from knowgap.retrieval.passage import Passage
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -35,7 +35,7 @@ def show_date(day: date, month_first: bool) -> str:
 
 def show(subject: Entity, relation: str) -> str:
     """Write a fact's value as the subject's article does, without "the" before it."""
-    value = subject.facts[relation].value
+    value = subject[relation]
     if isinstance(value, Entity):
         return demonym(value) if relation == "nationality" else value.name
     if isinstance(value, date):
@@ -53,31 +53,28 @@ def write_articles(world: World) -> list[Passage]:
 
 def _write(entity: Entity, dice: Dice) -> Passage:
     words = _words(entity)
-    facts = {relation: fact for relation, fact in entity.facts.items() if fact.in_own_article}
-    values = {relation: _value_in_text(entity, relation, fact) for relation, fact in facts.items()}
+    facts = [relation for relation, fact in entity.facts.items() if fact.in_own_article]
+    values = {relation: _value_in_text(entity, relation) for relation in facts}
     lead = dice.pick([lead for lead in LEADS[entity.kind] if _fields(lead) - words.keys() <= values.keys()])
     used = _fields(lead) | (_DEMONYM_OF if "demonym" in _fields(lead) else frozenset())
-    sentences: list[tuple[str, str, str]] = []
-    for relation in facts:
-        if relation not in used and relation in IN_OWN_ARTICLE[entity.kind]:
-            sentences.append((dice.pick(IN_OWN_ARTICLE[entity.kind][relation]), values[relation], ""))
+    wordings = {r: wordings for r, wordings in IN_OWN_ARTICLE[entity.kind].items() if r not in used}
+    sentences = [(dice.pick(wordings[r]), {"o": values[r]}) for r in facts if r in wordings]
     for subject, relation in entity.mentioned:
         child = "son" if subject.gender == "male" else "daughter"
-        sentences.append((dice.pick(IN_OTHER_ARTICLE[subject.kind, relation]), inline(subject), child))
-    for text in dice.shuffled(FILLERS[entity.kind])[: dice.between(1, 3)]:
-        sentences.append((text, "", ""))
+        sentences.append((dice.pick(IN_OTHER_ARTICLE[subject.kind, relation]), {"o": inline(subject), "c": child}))
+    sentences += [(text, {}) for text in dice.shuffled(FILLERS[entity.kind])[: dice.between(1, 3)]]
     text = [lead.format_map({**words, **values})]
-    for template, value, child in dice.shuffled(sentences):
+    for template, own in dice.shuffled(sentences):
         mention = words["name"] if dice.chance(0.3) else words["pronoun"]
-        sentence = template.format_map({**words, "o": value, "s": mention, "m": mention, "c": child})
+        sentence = template.format_map({**words, **own, "s": mention, "m": mention})
         text.append(sentence[0].upper() + sentence[1:])
-    return Passage(id=entity.title, title=entity.title, text=_articles(" ".join(text)))
+    # `an` before a vowel where a wording says `a`
+    return Passage(entity.title, entity.title, re.sub(r"\b([Aa]) (?=[aeio]|18\d\d )", r"\1n ", " ".join(text)))
 
 
-def _value_in_text(entity: Entity, relation: str, fact: Fact) -> str:
-    if isinstance(fact.value, Entity) and relation != "nationality":
-        return inline(fact.value)
-    return show(entity, relation)
+def _value_in_text(entity: Entity, relation: str) -> str:
+    named = isinstance(entity[relation], Entity) and relation != "nationality"
+    return inline(entity[relation]) if named else show(entity, relation)
 
 
 def _words(entity: Entity) -> dict[str, str]:
@@ -86,12 +83,13 @@ def _words(entity: Entity) -> dict[str, str]:
     noun = "the novel" if entity.kind == "book" else f"the {entity.kind}"
     words = {"name": name, "Name": name[0].upper() + name[1:], "pronoun": noun, "p": f"{noun}'s"}
     if entity.kind == "person":
-        he, his, him = ("he", "his", "him") if entity.gender == "male" else ("she", "her", "her")
-        child, spouse = ("son", "husband") if entity.gender == "male" else ("daughter", "wife")
-        dead = "death_date" in entity.facts
-        words.update(pronoun=he, p=his, him=him, child=child, spouse_word=spouse, be="was" if dead else "is")
+        he, his, him, child = (
+            ("he", "his", "him", "son") if entity.gender == "male" else ("she", "her", "her", "daughter")
+        )
+        words |= {"pronoun": he, "p": his, "him": him, "child": child}
+        words["be"] = "was" if "death_date" in entity.facts else "is"
     for relation in ("country", "nationality"):
-        if (fact := entity.facts.get(relation)) and fact.in_own_article and isinstance(fact.value, Entity):
+        if (fact := entity.facts.get(relation)) and fact.in_own_article:
             words["demonym"] = demonym(fact.value)
     return words
 
@@ -99,8 +97,3 @@ def _words(entity: Entity) -> dict[str, str]:
 @cache
 def _fields(template: str) -> frozenset[str]:
     return frozenset(re.findall(r"\{(\w+)\}", template))
-
-
-def _articles(text: str) -> str:
-    """Put `an` before a vowel where a wording says `a`."""
-    return re.sub(r"\b([Aa]) (?=[aeio]|18\d\d )", r"\1n ", text)

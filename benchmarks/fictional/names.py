@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, prod
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -78,13 +78,11 @@ def coin(kind: str, number: int) -> str:
 
     Args:
         kind: a key of `ENDINGS`.
-        number: from 0, without an upper limit.
+        number: from 0 to 117,299, which is enough for 458 worlds.
     """
     wheels: list[Sequence[str]] = [_ONSETS, _VOWELS, _MIDDLES, _VOWELS, ENDINGS[kind]]
-    size = 1
-    for wheel in wheels:
-        size *= len(wheel)
-    lead, number = divmod(number, size)
+    size = prod(map(len, wheels))
+    assert number < size
     # Multiplying by a number prime to the size permutes the counters, so that neighbours do not look alike. Each kind
     # has its own multiplier, so that kinds do not share stems.
     step = 23_767 + 4_001 * list(ENDINGS).index(kind)
@@ -95,8 +93,4 @@ def coin(kind: str, number: int) -> str:
     for wheel in reversed(wheels):
         number, digit = divmod(number, len(wheel))
         letters.append(wheel[digit])
-    while lead:
-        lead, digit = divmod(lead - 1, len(_ONSETS) * len(_VOWELS))
-        letters.append(_VOWELS[digit % len(_VOWELS)])
-        letters.append(_ONSETS[digit // len(_VOWELS)])
     return "".join(reversed(letters)).capitalize()

@@ -5,37 +5,10 @@ Each wording is written three times, for train, dev and test, so that no split s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeVar
-
-K = TypeVar("K")
 Three = tuple[str, str, str]
 
-
-@dataclass(frozen=True, slots=True)
-class Wordings:
-    """One set of wordings.
-
-    Args:
-        mentions: how a question mentions an entity, by kind; other kinds are mentioned by their name alone.
-        descriptions: the value of a fact, by kind and relation.
-        questions: questions for the value of a fact, by kind and relation.
-        works: by kind and relation, the one work of its maker `{x}` (in the year `{year}`), and a question for it.
-        comparisons: which of two entities leads to the larger value; ordered.
-        yes_no: whether two entities lead to the same value.
-    """
-
-    mentions: Mapping[str, str]
-    descriptions: Mapping[tuple[str, str], str]
-    questions: Mapping[tuple[str, str], str]
-    works: Mapping[tuple[str, str], tuple[str, str]]
-    comparisons: Mapping[tuple[str, ...], str]
-    yes_no: Mapping[tuple[str, ...], str]
-
-
 # fmt: off
-_MENTIONS: dict[str, Three] = {
+MENTIONS: dict[str, Three] = {
     "film": ("the film {x}", "the motion picture {x}", "the movie {x}"),
     "book": ("the novel {x}", "the book {x}", "the work of fiction {x}"),
     "album": ("the album {x}", "the long-playing record {x}", "the record {x}"),
@@ -44,8 +17,9 @@ _MENTIONS: dict[str, Three] = {
     "catalogue": ("the album with the catalogue number {x}", "the record that was sold as number {x}",
                   "the album whose number is {x}"),
 }
+"""How a question mentions an entity, by kind; other kinds are mentioned by their name alone."""
 
-_DESCRIPTIONS: dict[tuple[str, str], Three] = {
+DESCRIPTIONS: dict[tuple[str, str], Three] = {
     ("film", "director"): ("the director of {x}", "the person who directed {x}", "the filmmaker responsible for {x}"),
     ("film", "star"): ("the star of {x}", "the lead actor of {x}", "the performer with the main part in {x}"),
     ("film", "studio"): ("the studio that made {x}", "the production company of {x}", "the company that produced {x}"),
@@ -82,8 +56,9 @@ _DESCRIPTIONS: dict[tuple[str, str], Three] = {
     ("person", "post"): ("the city where {x} was {post}", "the city that had {x} as its {post}",
                          "the city that employed {x} as {post}"),
 }
+"""The value of a fact, by kind and relation."""
 
-_QUESTIONS: dict[tuple[str, str], Three] = {
+QUESTIONS: dict[tuple[str, str], Three] = {
     ("film", "director"): ("Who directed {x}?", "Who was the director of {x}?", "Which filmmaker made {x}?"),
     ("film", "star"): ("Who stars in {x}?", "Who plays the lead in {x}?", "Which performer has the main part in {x}?"),
     ("film", "studio"): ("Which studio made {x}?", "Which company produced {x}?",
@@ -144,8 +119,9 @@ _QUESTIONS: dict[tuple[str, str], Three] = {
     ("person", "post"): ("In which city was {x} {post}?", "Which city had {x} as its {post}?",
                          "Which city employed {x} as {post}?"),
 }
+"""Questions for the value of a fact, by kind and relation."""
 
-_WORKS: dict[tuple[str, str], tuple[Three, Three]] = {
+WORKS: dict[tuple[str, str], tuple[Three, Three]] = {
     ("film", "director"): (
         ("the film that {x} directed in {year}", "the {year} film by {x}", "the film that {x} made in {year}"),
         ("Which film did {x} direct in {year}?", "What is the {year} film by {x}?",
@@ -163,8 +139,9 @@ _WORKS: dict[tuple[str, str], tuple[Three, Three]] = {
         ("Which {product} is by the designer {x}?", "Which {product} did {x} design?",
          "Which {product} owes its design to {x}?")),
 }
+"""By kind and relation, the one work of its maker `{x}` (in the year `{year}`), and a question for it."""
 
-_COMPARISONS: dict[tuple[str, ...], Three] = {
+COMPARISONS: dict[tuple[str, ...], Three] = {
     ("film", "director", "birth_date"): ("Which film has the younger director, {x} or {y}?",
         "Whose director was born later, that of {x} or that of {y}?",
         "Which of the movies {x} and {y} was made by the younger filmmaker?"),
@@ -175,8 +152,9 @@ _COMPARISONS: dict[tuple[str, ...], Three] = {
         "Whose publisher was established later, that of {x} or that of {y}?",
         "Which of the books {x} and {y} was brought out by the more recently founded company?"),
 }
+"""Which of two entities leads to the larger value."""
 
-_YES_NO: dict[tuple[str, ...], Three] = {
+YES_NO: dict[tuple[str, ...], Three] = {
     ("film", "director", "nationality"): ("Do the directors of {x} and {y} have the same nationality?",
         "Are the people who directed {x} and {y} from one country?",
         "Were the filmmakers responsible for {x} and {y} citizens of the same country?"),
@@ -184,6 +162,7 @@ _YES_NO: dict[tuple[str, ...], Three] = {
         "Are the writers of {x} and {y} from one country?",
         "Were the novelists who wrote {x} and {y} citizens of the same country?"),
 }
+"""Whether two entities lead to the same value."""
 
 RELATION_NAMES: dict[str, str] = {
     "birth_date": "date of birth", "birth_place": "place of birth", "death_date": "date of death",
@@ -195,15 +174,3 @@ RELATION_NAMES: dict[str, str] = {
 }
 """Names of relations in evidence triples, where they are not the relation's own."""
 # fmt: on
-
-
-def _set(n: int) -> Wordings:
-    def column(table: Mapping[K, Three]) -> dict[K, str]:
-        return {key: three[n] for key, three in table.items()}
-
-    works = {key: (described[n], asked[n]) for key, (described, asked) in _WORKS.items()}
-    tables = column(_DESCRIPTIONS), column(_QUESTIONS), works, column(_COMPARISONS), column(_YES_NO)
-    return Wordings(column(_MENTIONS), *tables)
-
-
-TRAIN, DEV, TEST = _set(0), _set(1), _set(2)

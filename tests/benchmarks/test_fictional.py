@@ -2,15 +2,14 @@
 
 import re
 from collections import Counter
-from dataclasses import fields
 from itertools import pairwise
 
 import pytest
 from fictional import stream_passages, stream_questions, write_dataset
 from fictional.articles import show, write_articles
-from fictional.question_wordings import DEV, RELATION_NAMES, TEST, TRAIN
+from fictional.question_wordings import COMPARISONS, DESCRIPTIONS, MENTIONS, QUESTIONS, RELATION_NAMES, WORKS, YES_NO
 from fictional.questions import MIX, ask_questions
-from fictional.world import UNSEEN_SEEDS, WORLDS_PER_SEED, Entity, build_world
+from fictional.world import UNSEEN_SEEDS, WORLDS_PER_SEED, Entity, World
 from write_sample import SAMPLE
 
 CHECKED = range(WORLDS_PER_SEED)
@@ -34,7 +33,7 @@ def test_streams_repeat_no_id_and_name_passages_that_are_there():
 
 @pytest.fixture(scope="module", params=CHECKED)
 def asked(request):
-    world = build_world(request.param)
+    world = World(request.param)
     return world, {p.id: p.text for p in write_articles(world)}, ask_questions(world, 100)
 
 
@@ -70,13 +69,14 @@ def test_each_answer_follows_from_the_world(asked):
 
 def test_an_unanswerable_question_asks_for_what_no_article_states(asked):
     world, texts, questions = asked
-    words = (TRAIN, DEV, TEST)[world.number]
     for example in questions:
         if example.type != "unanswerable":
             continue
         [entity] = [e for e in world.all() if e.title == example.gold_ids[-1]]
         patterns = {
-            r: re.escape(t).replace(re.escape("{x}"), ".+") for (k, r), t in words.questions.items() if k == entity.kind
+            r: re.escape(three[world.number]).replace(re.escape("{x}"), ".+")
+            for (kind, r), three in QUESTIONS.items()
+            if kind == entity.kind
         }
         [relation] = [r for r, pattern in patterns.items() if re.fullmatch(pattern, example.question, re.I)]
         assert example.answer == "unanswerable"
@@ -98,11 +98,11 @@ def test_the_words_of_a_question_name_no_passage_after_the_first(asked):
 
 
 def test_the_splits_share_no_wording():
-    def templates(words):
-        tables = [getattr(words, field.name).values() for field in fields(words)]
-        return {t for table in tables for item in table for t in ([item] if isinstance(item, str) else item)}
-
-    sets = [templates(words) for words in (TRAIN, DEV, TEST)]
+    tables = (MENTIONS, DESCRIPTIONS, QUESTIONS, COMPARISONS, YES_NO)
+    threes = [three for table in tables for three in table.values()]
+    threes += [three for described_and_asked in WORKS.values() for three in described_and_asked]
+    sets = [set(wordings) for wordings in zip(*threes, strict=True)]
+    assert len(sets) == 3
     assert len(set.union(*sets)) == sum(map(len, sets))
 
 
