@@ -6,20 +6,24 @@ sub-questions; squadshifts (Miller et al. 2020), questions on Wikipedia, Reddit 
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bundled_models.reading_examples import in_layout, paragraphs_of
+from bundled_models.reading_examples import paragraphs_of, records
+from knowgap.compiling.data.records import read_records
 from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
 
 _QUESTIONS = 250
 _PASSAGES = 1500
 _PARAGRAPHS = 600  # of squadshifts
+
+
+Question = tuple[str, frozenset[str]]
+"""A question, and the texts of its gold passages."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class QuestionSet:
 
     family: str
     texts: list[str]
-    questions: list[tuple[str, frozenset[str]]]
+    questions: list[Question]
 
 
 def read_question_sets(folder: str | Path, seed: int) -> list[QuestionSet]:
@@ -48,24 +52,16 @@ def read_question_sets(folder: str | Path, seed: int) -> list[QuestionSet]:
     Raises:
         DataError: none of these files is there, or one is not in its layout.
     """
-    with in_layout(folder):
-        sets = [made for read in (_hotpot, _twowiki, _squadshifts) for made in read(Path(folder), random.Random(seed))]
+    sets = [made for read in (_hotpot, _twowiki, _squadshifts) for made in read(Path(folder), random.Random(seed))]
     if not sets:
         raise DataError(f"{folder}: no training file of HotpotQA, 2WikiMultihopQA or squadshifts is there")
     return sets
 
 
 def _hotpot(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
-    texts: dict[str, None] = {}
-    questions: list[tuple[str, frozenset[str]]] = []
-    for record in _records(folder, "hotpot_train*.json"):
-        by_title, gold = _texts(record)
-        texts |= dict.fromkeys(by_title.values())
-        questions.append((record["question"], gold))
-    corpus = {
-        record["doc_id"]: _joined(record["title"], record["text"]) for record in _lines(folder, "hotpot_corpus.jsonl")
-    }
-    for record in _lines(folder, "hotpot_questions.jsonl"):
+    texts, questions = _multi_hop(records(folder, "hotpot_train*.json"))
+    corpus = {each["doc_id"]: _joined(each["title"], each["text"]) for each in records(folder, "hotpot_corpus.jsonl")}
+    for record in records(folder, "hotpot_questions.jsonl"):
         gold = frozenset(corpus[id] for id in record["gold_doc_ids"])
         texts |= dict.fromkeys(sorted(gold))
         questions.append((record["question"], gold))
@@ -76,14 +72,11 @@ def _hotpot(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
 
 
 def _twowiki(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
-    texts: dict[str, None] = {}
-    questions: list[tuple[str, frozenset[str]]] = []
-    sub_questions: list[tuple[str, frozenset[str]]] = []
-    records = list(_records(folder, "2wiki_train*.json"))
-    for record in rng.sample(records, min(_QUESTIONS, len(records))):
+    chosen = _some(list(records(folder, "2wiki_train*.json")), _QUESTIONS, rng)
+    texts, questions = _multi_hop(chosen)
+    sub_questions: list[Question] = []
+    for record in chosen:
         by_title, gold = _texts(record)
-        texts |= dict.fromkeys(by_title.values())
-        questions.append((record["question"], gold))
         for pair in record.get("qa_pairs", ()):
             asked = pair["question"].casefold()
             named = [t for t, text in by_title.items() if text in gold and t.split(" (")[0].casefold() in asked]
@@ -91,28 +84,38 @@ def _twowiki(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
                 sub_questions.append((pair["question"], frozenset({by_title[named[0]]})))
     if questions:
         yield QuestionSet("2wiki", list(texts), questions)
-        chosen = rng.sample(sub_questions, min(_QUESTIONS, len(sub_questions)))
-        yield QuestionSet("2wiki", list(texts), chosen)
+        yield QuestionSet("2wiki", list(texts), _some(sub_questions, _QUESTIONS, rng))
 
 
 def _squadshifts(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
     for path in sorted(folder.rglob("squadshifts_*.json")):
         paragraphs = [
-            (
-                _joined(article["title"].replace("_", " "), paragraph["context"]),
-                [qa["question"] for qa in paragraph["qas"]],
-            )
-            for article in json.loads(path.read_text("utf-8"))["data"]
-            for paragraph in article["paragraphs"]
+            (_joined(record.data["title"].replace("_", " "), paragraph["context"]), paragraph["qas"])
+            for record in read_records(path, "data")
+            for paragraph in record.data["paragraphs"]
         ]
-        paragraphs = rng.sample(paragraphs, min(_PARAGRAPHS, len(paragraphs)))
-        asked = [(question, frozenset({text})) for text, questions in paragraphs for question in questions]
-        texts = list(dict.fromkeys(text for text, _ in paragraphs))
-        yield QuestionSet(path.stem, texts, rng.sample(asked, min(_QUESTIONS, len(asked))))
+        paragraphs = _some(paragraphs, _PARAGRAPHS, rng)
+        asked = [(qa["question"], frozenset({text})) for text, qas in paragraphs for qa in qas]
+        yield QuestionSet(path.stem, list(dict(paragraphs)), _some(asked, _QUESTIONS, rng))
+
+
+def _some(items: list[Any], most: int, rng: random.Random) -> list[Any]:
+    return rng.sample(items, min(most, len(items)))
 
 
 def _joined(title: str, text: str) -> str:
     return str(Passage("", title, text))
+
+
+def _multi_hop(found: Iterable[dict[str, Any]]) -> tuple[dict[str, None], list[Question]]:
+    """The texts of all paragraphs of some records, each once, and the questions."""
+    texts: dict[str, None] = {}
+    questions: list[Question] = []
+    for record in found:
+        by_title, gold = _texts(record)
+        texts |= dict.fromkeys(by_title.values())
+        questions.append((record["question"], gold))
+    return texts, questions
 
 
 def _texts(record: dict[str, Any]) -> tuple[dict[str, str], frozenset[str]]:
@@ -120,15 +123,3 @@ def _texts(record: dict[str, Any]) -> tuple[dict[str, str], frozenset[str]]:
     paragraphs, gold = paragraphs_of(record)
     by_title = {title: _joined(title, text) for title, text in paragraphs.items()}
     return by_title, frozenset(by_title[title] for title in gold)
-
-
-def _records(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.rglob(pattern)):
-        yield from json.loads(path.read_text("utf-8"))
-
-
-def _lines(folder: Path, pattern: str) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.rglob(pattern)):
-        for line in path.read_text("utf-8").splitlines():
-            if line.strip():
-                yield json.loads(line)

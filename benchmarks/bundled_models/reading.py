@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+from table import note
 
 from bundled_models.reading_examples import ReadingExample, read_examples
 from knowgap.compiling.training.config import TrainingConfig
@@ -20,7 +22,6 @@ from knowgap.compiling.training.fit import TrainingResult, fit
 from knowgap.lms.embedded.span_head import joined, tokenize_pairs
 from knowgap.retrieval.hub import bfloat16_on, choose_device
 from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder, write_weights
-from knowgap.storage.progress import Progress
 
 _IGNORED = -1e4
 _GROUP = 64  # columns of a matrix that share a step
@@ -49,32 +50,23 @@ def features(tokenizer: Any, examples: Sequence[ReadingExample], config: Trainin
         windows = tokenize_pairs(
             tokenizer.backend_tokenizer, [(question, title, example.text)], config.max_length, config.max_length // 3
         )
-        starts: dict[int, float] = {}
-        ends: dict[int, float] = {}
         if example.answers:
-            place = rng.choice(example.answers)
-            whole = [
-                w for w in windows if w.offsets[0][0] <= place[0] + before and place[1] + before <= w.offsets[-1][1]
-            ]
-            if not whole:
+            first, last = rng.choice(example.answers)
+            windows = [w for w in windows if w.offsets[0][0] <= first + before and last + before <= w.offsets[-1][1]]
+            if not windows:
                 continue
-            window = rng.choice(whole)
-            for start, end in example.answers:
-                inside = [
-                    i
-                    for i, (a, b) in enumerate(window.offsets, window.first)
-                    if a < end + before and b > start + before
-                ]
-                if inside:
-                    starts[inside[0]] = starts.get(inside[0], 0.0) + 1
-                    ends[inside[-1]] = ends.get(inside[-1], 0.0) + 1
-        else:
-            window = rng.choice(windows)
+        window = rng.choice(windows)
+        starts, ends = Counter[int](), Counter[int]()
+        for start, end in example.answers:
+            places = enumerate(window.offsets, window.first)
+            inside = [i for i, (a, b) in places if a < end + before and b > start + before]
+            starts.update(inside[:1])
+            ends.update(inside[-1:])
         made.append(_Feature(window.ids, window.first, _shares(starts), _shares(ends)))
     return made
 
 
-def _shares(counts: dict[int, float]) -> dict[int, float]:
+def _shares(counts: Mapping[int, int]) -> dict[int, float]:
     """Counts as shares of their sum; without any, all of it on the first position, which stands for no answer."""
     return {i: count / sum(counts.values()) for i, count in counts.items()} or {0: 1.0}
 
@@ -121,16 +113,13 @@ def network() -> Any:
     return SpanReader()
 
 
-def train_reading(
-    data: str | Path, output: str | Path, *, config: TrainingConfig, progress: Progress
-) -> TrainingResult:
+def train_reading(data: str | Path, output: str | Path, config: TrainingConfig) -> TrainingResult:
     """Train a span head, or continue to.
 
     Args:
         data: folder of training files; see `read_examples`.
         output: folder of the finished weights; `SpanHead(output)` loads them.
         config: the settings of the run.
-        progress: called with (steps done, steps in all, text).
 
     Raises:
         DataError: no training file is there, or one is not in its layout.
@@ -142,7 +131,7 @@ def train_reading(
     tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()))
     made = features(tokenizer, examples, config)
     digest = hashlib.sha256(repr(examples).encode()).hexdigest()
-    facts: dict[str, Any] = {"kind": "span head", "encoder": MINILM_DIGEST, "data": digest}
+    facts = {"kind": "span head", "encoder": MINILM_DIGEST, "data": digest}
     facts |= {"unmarked": _UNMARKED, "untitled": _UNTITLED}
 
     def build(arguments: dict[str, Any]) -> Trainer:
@@ -151,23 +140,17 @@ def train_reading(
         given = TrainingArguments(**arguments, weight_decay=0.01, remove_unused_columns=False)
         return Trainer(model=network(), args=given, train_dataset=cast("Any", made), data_collator=collate)
 
-    def save(trainer: Trainer, folder: Path) -> None:
-        export(trainer.model, folder)
+    def report(done: int, total: int, what: str) -> None:
+        if done % max(1, total // 20) == 0:
+            note(f"reading: {done}/{total} {what}")
 
-    return fit(output, config, build, save, facts, progress)
+    return fit(output, config, build, lambda trainer, folder: export(trainer.model, folder), facts, report)
 
 
-def export(model: Any, folder: str | Path) -> Path:
-    """Write a trained network as `SpanHead` loads it.
+def export(model: Any, folder: str | Path) -> None:
+    """Write a trained network as `SpanHead` loads it: `span_head.safetensors` and `span_head.json`.
 
     Matrices are stored as their differences to MiniLM's, in four bits; vectors as differences in 16 bits.
-
-    Args:
-        model: of `train`, on any device.
-        folder: gets `span_head.safetensors` and `span_head.json`.
-
-    Returns:
-        The file of weights.
     """
     from transformers import AutoModel
 
@@ -180,7 +163,7 @@ def export(model: Any, folder: str | Path) -> Path:
                 tensors[name], tensors[f"{name}.scale"] = pack_nibbles(change)
             else:
                 tensors[name] = change.astype(np.float16)
-    return write_weights(folder, "span_head", tensors)
+    write_weights(folder, "span_head", tensors)
 
 
 def pack_nibbles(matrix: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:

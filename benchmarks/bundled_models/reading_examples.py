@@ -7,19 +7,18 @@ and what `reading_made` makes of the paragraphs of the latter two.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from knowgap.compiling.data.records import read_records
 from knowgap.errors import DataError
 from knowgap.retrieval.words import split_sentences
 
-_MONTHS = re.compile("January|February|March|April|May|June|July|August|September|October|November|December")
+MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _DOCUMENTS = 4_000  # made up, at most; one for 20 other examples
 _UNANSWERABLE = {"squad": 0.7, "context": 2}  # per question: a probability, and a number of other paragraphs
 
@@ -57,16 +56,12 @@ def read_examples(folder: str | Path, seed: int = 0) -> list[ReadingExample]:
     rng = random.Random(seed)
     examples: list[ReadingExample] = []
     paragraphs: dict[tuple[str, str], None] = {}
-    with in_layout(folder):
-        for path in sorted(Path(folder).rglob("squadshifts_*.json")):
-            answered = list(squad_examples(path))
-            examples += [*answered, *_retrieved_elsewhere(answered, rng)]
-        for path in sorted(Path(folder).rglob("2wiki_train*.json")):
-            for record in json.loads(path.read_text("utf-8")):
-                examples += _sub_questions(record, rng)
-                paragraphs |= dict.fromkeys(paragraphs_of(record)[0].items())
-        for record in hotpot_records(folder):
-            examples += _multi_hop(record, rng)
+    for path in sorted(Path(folder).rglob("squadshifts_*.json")):
+        answered = list(squad_examples(path))
+        examples += [*answered, *_retrieved_elsewhere(answered, rng)]
+    for read, found in ((_sub_questions, records(folder, "2wiki_train*.json")), (_multi_hop, _hotpot_records(folder))):
+        for record in found:
+            examples += read(record, rng)
             paragraphs |= dict.fromkeys(paragraphs_of(record)[0].items())
     if not examples:
         raise DataError(f"{folder}: no training file of squadshifts, 2WikiMultihopQA or HotpotQA is there")
@@ -75,25 +70,18 @@ def read_examples(folder: str | Path, seed: int = 0) -> list[ReadingExample]:
     return [*examples, *document_examples(min(_DOCUMENTS, len(examples) // 20), fillers, rng)]
 
 
-@contextmanager
-def in_layout(folder: str | Path) -> Iterator[None]:
-    """Report records that are not in their layout.
-
-    Raises:
-        DataError: one is not.
-    """
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise DataError(f"{folder}: a training file is not in its layout ({error!r})") from error
+def records(folder: str | Path, pattern: str) -> Iterator[dict[str, Any]]:
+    """The records of the files in a folder, at any depth, whose names match a pattern."""
+    for path in sorted(Path(folder).rglob(pattern)):
+        yield from (record.data for record in read_records(path))
 
 
-def squad_examples(path: str | Path) -> Iterator[ReadingExample]:
+def squad_examples(path: Path) -> Iterator[ReadingExample]:
     """The questions of a file in SQuAD's layout."""
-    for article in json.loads(Path(path).read_text("utf-8"))["data"]:
-        title = article.get("title", "")
+    for record in read_records(path, "data"):
+        title = record.data.get("title", "")
         named = "" if "/" in title or len(title) > 80 else title.replace("_", " ")  # some titles are addresses
-        for paragraph in article["paragraphs"]:
+        for paragraph in record.data["paragraphs"]:
             text = paragraph["context"]
             for qa in paragraph["qas"]:
                 places = [(a["answer_start"], a["answer_start"] + len(a["text"])) for a in qa["answers"]]
@@ -137,46 +125,41 @@ def _sub_questions(record: dict[str, Any], rng: random.Random) -> Iterator[Readi
     """2WikiMultihopQA's sub-questions, each on the paragraph that has its answer and on others of its question."""
     paragraphs, gold = paragraphs_of(record)
     for pair in record.get("qa_pairs", []):
-        stated = pair["answer"].casefold()
+        question, stated = pair["question"], pair["answer"].casefold()
         for subject, _, value in record["evidences"]:
             forms = _date_forms(value)
-            if subject.casefold() not in pair["question"].casefold() or not any(f.casefold() in stated for f in forms):
-                continue
-            titles = [title for title in gold if _plain(title) == _plain(subject)]
-            places = [(t, place) for t in titles if (place := _find(forms, paragraphs[t]))]
-            if places:
-                title, place = places[0]
-                yield from _with_others(pair["question"], title, place, paragraphs, forms, rng)
-            break
+            if subject.casefold() in question.casefold() and any(form.casefold() in stated for form in forms):
+                titles = [title for title in gold if _plain(title) == _plain(subject)]
+                found = [(title, place) for title in titles if (place := _find(forms, paragraphs[title]))]
+                yield from _with_others(question, found[:1], paragraphs, forms, rng)
+                break
 
 
 def _multi_hop(record: dict[str, Any], rng: random.Random) -> Iterator[ReadingExample]:
     """A HotpotQA question on the gold paragraph that has its answer, and on others, the other gold one among them."""
-    if record["answer"].casefold() in ("yes", "no"):
-        return
     paragraphs, gold = paragraphs_of(record)
-    places = [(title, place) for title in gold if (place := _find([record["answer"]], paragraphs[title]))]
-    if len(places) == 1:
-        title, place = places[0]
-        yield from _with_others(record["question"], title, place, paragraphs, [record["answer"]], rng, gold)
+    answers = [record["answer"]]
+    found = [(title, place) for title in gold if (place := _find(answers, paragraphs[title]))]
+    if len(found) == 1 and answers[0].casefold() not in ("yes", "no"):
+        yield from _with_others(record["question"], found, paragraphs, answers, rng, gold)
 
 
 def _with_others(
     question: str,
-    title: str,
-    place: tuple[int, int],
+    found: Iterable[tuple[str, tuple[int, int]]],
     paragraphs: dict[str, str],
     answers: Sequence[str],
     rng: random.Random,
     first: Iterable[str] = (),
 ) -> Iterator[ReadingExample]:
-    """The example, and two on paragraphs without the answer, those in `first` before the rest."""
-    yield ReadingExample(question, title, paragraphs[title], (place,))
-    others = [t for t in paragraphs if not any(a.casefold() in paragraphs[t].casefold() for a in answers)]
-    rng.shuffle(others)
-    others.sort(key=lambda t: t not in set(first))
-    for other in others[: _UNANSWERABLE["context"]]:
-        yield ReadingExample(question, other, paragraphs[other], ())
+    """An example on each paragraph that answers, and two on such as do not, those in `first` before the rest."""
+    for title, place in found:
+        yield ReadingExample(question, title, paragraphs[title], (place,))
+        others = [t for t in paragraphs if not any(a.casefold() in paragraphs[t].casefold() for a in answers)]
+        rng.shuffle(others)
+        others.sort(key=lambda t: t not in set(first))
+        for other in others[: _UNANSWERABLE["context"]]:
+            yield ReadingExample(question, other, paragraphs[other], ())
 
 
 def paragraphs_of(record: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
@@ -185,25 +168,18 @@ def paragraphs_of(record: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
     return paragraphs, list(dict.fromkeys(title for title, _ in record["supporting_facts"] if title in paragraphs))
 
 
-def hotpot_records(folder: str | Path) -> Iterator[dict[str, Any]]:
+def _hotpot_records(folder: str | Path) -> Iterator[dict[str, Any]]:
     """Records of HotpotQA in the official layout, and of `hotpot_questions.jsonl` brought into it."""
-    for path in sorted(Path(folder).rglob("hotpot_train*.json")):
-        yield from json.loads(path.read_text("utf-8"))
-    for path in sorted(Path(folder).rglob("hotpot_questions.jsonl")):
-        corpus = path.with_name("hotpot_corpus.jsonl").read_text("utf-8").splitlines()
-        passages = {p["doc_id"]: p for p in map(json.loads, corpus)}
-        others = sorted(passages)
-        for line in path.read_text("utf-8").splitlines():
-            record = json.loads(line)
-            drawn = random.Random(record["id"]).sample(others, 4)
-            chosen = [passages[i] for i in dict.fromkeys([*record["gold_doc_ids"], *drawn])]
-            yield {
-                "_id": record["id"],
-                "question": record["question"],
-                "answer": record["answer"],
-                "supporting_facts": [[title, 0] for title in record["supporting_facts"]["titles"]],
-                "context": [[p["title"], [p["text"]]] for p in chosen],
-            }
+    yield from records(folder, "hotpot_train*.json")
+    passages = {passage["doc_id"]: passage for passage in records(folder, "hotpot_corpus.jsonl")}
+    for record in records(folder, "hotpot_questions.jsonl"):
+        drawn = random.Random(record["id"]).sample(sorted(passages), 4)
+        chosen = [passages[id] for id in dict.fromkeys([*record["gold_doc_ids"], *drawn])]
+        yield {
+            **record,
+            "supporting_facts": [[title, 0] for title in record["supporting_facts"]["titles"]],
+            "context": [[passage["title"], [passage["text"]]] for passage in chosen],
+        }
 
 
 def _find(forms: Sequence[str], text: str) -> tuple[int, int] | None:
@@ -216,12 +192,11 @@ def _find(forms: Sequence[str], text: str) -> tuple[int, int] | None:
 
 def _date_forms(value: str) -> list[str]:
     """A value as it stands, and a date with its parts in the other usual order."""
-    forms = [value]
-    if (match := re.fullmatch(r"(\d{1,2}) (\w+),? (\d{3,4})", value)) and _MONTHS.fullmatch(match[2]):
-        forms.append(f"{match[2]} {match[1]}, {match[3]}")
-    elif (match := re.fullmatch(r"(\w+) (\d{1,2}),? (\d{3,4})", value)) and _MONTHS.fullmatch(match[1]):
-        forms.append(f"{match[2]} {match[1]} {match[3]}")
-    return forms
+    date = re.fullmatch(rf"(?:(\d{{1,2}}) ({MONTH})|({MONTH}) (\d{{1,2}})),? (\d{{3,4}})", value)
+    if date is None:
+        return [value]
+    day, month, other_month, other_day, year = date.groups()
+    return [value, f"{month} {day}, {year}" if day else f"{other_day} {other_month} {year}"]
 
 
 def _plain(title: str) -> str:

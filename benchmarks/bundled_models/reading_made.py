@@ -14,19 +14,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bundled_models.reading_examples import ReadingExample, without
+from bundled_models.reading_examples import MONTH, ReadingExample, without
 
 _UPPER = "[A-ZÀ-ÖØ-ÞŁŚŽŠČĐ]"
 _WORD = rf"(?:(?:St|Dr|Mr|Mrs|Jr)\.|{_UPPER}\.|{_UPPER}[\w'’&-]*)"
 _SMALL = "(?:de|la|le|von|van|der|du|del|di|al|bin|ibn|da) "
-_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _FORMS = {
     "W": _WORD,
     "NAME": rf"{_WORD}(?: (?:(?:of|the|dos|and the|for|{_SMALL[3:-2]}) ){{0,2}}{_WORD})*",
     "PERS": rf"{_WORD}(?: (?:{_SMALL}){{0,2}}{_WORD}){{1,3}}",
     "PLACE": rf"{_WORD}(?: {_WORD})*(?:, {_WORD}(?: {_WORD})*){{0,2}}",
-    "MON": _MONTH,
-    "DATE": rf"(?:\d{{1,2}} {_MONTH},? \d{{4}}|{_MONTH} \d{{1,2}}, ?\d{{4}}|{_MONTH} \d{{4}}|1\d{{3}}|20[012]\d)",
+    "MON": MONTH,
+    "DATE": rf"(?:\d{{1,2}} {MONTH},? \d{{4}}|{MONTH} \d{{1,2}}, ?\d{{4}}|{MONTH} \d{{4}}|1\d{{3}}|20[012]\d)",
     "NUM": r"\d{1,3}(?:,\d{3})*(?:\.\d+)?",
 }
 _KINDS = {
@@ -37,14 +36,10 @@ _KINDS = {
     "|newspaper|airline|bank|party|association|agency|studio|network|foundation|league",
 }
 _PERSON = r"\bborn\b|\(\w* ?\d[^()]*[–-][^()]*\d{4}\)|\b(?:is|was) an? (?:[\w-]+ ){0,5}?[a-z]+(?:er|or|ist|ian|ess)\b"
-_SYLLABLES = tuple(
-    text.split(" ")
-    for text in (
-        "b br c ch d dr f fl g gl h j k kl l m n p pl pr qu r s sh sk st t th tr v w z",
-        "a e i o u ai au ea ee io ou y",
-        "n r s l m nd rt st ck x ",
-    )
-)
+_FIRST = ("b", "br", "c", "ch", "d", "dr", "f", "fl", "g", "gl", "h", "j", "k", "kl", "l", "m", "n", "p", "pl", "pr",
+          "qu", "r", "s", "sh", "sk", "st", "t", "th", "tr", "v", "w", "z")  # fmt: skip
+_VOWELS = ("a", "e", "i", "o", "u", "ai", "au", "ea", "ee", "io", "ou", "y")
+_LAST = ("n", "r", "s", "l", "m", "nd", "rt", "st", "ck", "x", "")
 _LONGEST_VALUE, _FAR = 70, 700  # characters; values further into a paragraph are left out
 _INVENTED, _DESCRIBED, _ANOTHER, _CUT = 0.3, 0.15, 0.3, 0.2  # shares of the questions on attributes
 
@@ -86,25 +81,17 @@ def attribute_examples(paragraphs: Iterable[tuple[str, str]], rng: random.Random
     """Questions on the attributes of (title, text): stated, absent, of another thing, asked the other way round."""
     table = _table("attributes")
     known = [(t, x, k, attributes_in(t, x, k)) for t, x in paragraphs if (k := kind_of(x))]
-    kinds: dict[str, list[tuple[str, str, str, dict[str, tuple[int, int]]]]] = {}
-    for row in known:
-        kinds.setdefault(row[2], []).append(row)
+    alike = {kind: [row for row in known if row[2] == kind] for kind in {row[2] for row in known}}
     described = [(attribute["leads_to"], way) for attribute in table.values() for way in attribute.get("described", ())]
+
+    def worded(attribute: str, thing: str) -> str:
+        return rng.choice(table[attribute]["questions"]).format(x=thing)
+
+    def made(question: str, title: str, text: str, place: tuple[int, int] | None = None) -> ReadingExample:
+        return ReadingExample(question[:1].upper() + question[1:], title, text, (place,) if place else ())
+
     for title, text, kind, stated in known:
         name = re.sub(r"\s*\([^()]*\)$", "", title)
-
-        def made(
-            question: str,
-            place: tuple[int, int] | None = None,
-            passage: str = text,
-            about: str = title,
-        ) -> ReadingExample:
-            asked = question[:1].upper() + question[1:]
-            return ReadingExample(asked, about, passage, (place,) if place else ())
-
-        def worded(attribute: str, thing: str = name) -> str:
-            return rng.choice(table[attribute]["questions"]).format(x=thing)
-
         for attribute, place in stated.items():
             value = text[slice(*place)]
             for _ in range(3):
@@ -113,30 +100,29 @@ def attribute_examples(paragraphs: Iterable[tuple[str, str]], rng: random.Random
                     thing, passage, at = _renamed(name, text, place, rng)
                 if rng.random() < _DESCRIBED:
                     way = rng.choice([way for leads_to, way in described if leads_to == kind] or ["{n}"])
-                    yield made(worded(attribute, way.format(n=rng.choice(known)[0])), at, passage, thing)
+                    yield made(worded(attribute, way.format(n=rng.choice(known)[0])), thing, passage, at)
                     continue
-                yield made(worded(attribute, thing), at, passage, thing)
-                other = rng.choice(kinds[kind])
-                if rng.random() < _ANOTHER and attribute in other[3] and name not in other[1]:
-                    yield made(worded(attribute, thing), None, other[1], other[0])
+                yield made(worded(attribute, thing), thing, passage, at)
+                other, others_text, _, others = rng.choice(alike[kind])
+                if rng.random() < _ANOTHER and attribute in others and name not in others_text:
+                    yield made(worded(attribute, thing), other, others_text)
                 if rng.random() < _CUT and (left := without(passage, [value])):
-                    yield made(worded(attribute, thing), None, left, thing)
+                    yield made(worded(attribute, thing), thing, left)
             first = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
-            for way in rng.sample(
-                table[attribute].get("inverse", ()), min(1, len(table[attribute].get("inverse", ())))
-            ):
+            if inverse := table[attribute].get("inverse"):
+                [way] = rng.sample(inverse, 1)
                 if first:
-                    yield made(way.format(v=value), first.span())
+                    yield made(way.format(v=value), title, text, first.span())
             if "described" in table[attribute]:  # a question on what this thing leads to is not answered here
                 next_kind = table[attribute]["leads_to"]
                 asked = rng.choice([a for a, own in table.items() if own["kind"] == next_kind])
                 if asked not in stated:
-                    yield made(worded(asked, rng.choice(table[attribute]["described"]).format(n=name)))
-        absent = [
-            a for a, own in table.items() if own["kind"] == kind and a not in stated and not re.search(own["cue"], text)
-        ]
+                    thing = rng.choice(table[attribute]["described"]).format(n=name)
+                    yield made(worded(asked, thing), title, text)
+        of_kind = {a: own["cue"] for a, own in table.items() if own["kind"] == kind and a not in stated}
+        absent = [attribute for attribute, cue in of_kind.items() if not re.search(cue, text)]
         for attribute in rng.sample(absent, min(len(absent), 3)):
-            yield made(worded(attribute))
+            yield made(worded(attribute, name), title, text)
 
 
 def _renamed(name: str, text: str, place: tuple[int, int], rng: random.Random) -> tuple[str, str, tuple[int, int]]:
@@ -152,8 +138,8 @@ def _renamed(name: str, text: str, place: tuple[int, int], rng: random.Random) -
 
 def invented(rng: random.Random) -> str:
     """A word that does not exist."""
-    first, vowels, last = _SYLLABLES
-    return "".join(rng.choice(first) + rng.choice(vowels) for _ in range(rng.choice((1, 2, 2, 3)))) + rng.choice(last)
+    syllables = range(rng.choice((1, 2, 2, 3)))
+    return "".join(rng.choice(_FIRST) + rng.choice(_VOWELS) for _ in syllables) + rng.choice(_LAST)
 
 
 def _filled(template: str, rng: random.Random) -> str:
@@ -162,7 +148,7 @@ def _filled(template: str, rng: random.Random) -> str:
     def fill(match: re.Match[str]) -> str:
         word, number = invented(rng), rng.choice((rng.randint(1, 60), rng.randint(61, 9000)))
         letters = "".join(rng.choice("ABCDEFGHKLMNPRSTUVWX") for _ in range(rng.choice((1, 2, 3))))
-        month = rng.choice(_MONTH[3:-1].split("|"))
+        month = rng.choice(MONTH[3:-1].split("|"))
         return {
             "word": word,
             "name": word.capitalize(),

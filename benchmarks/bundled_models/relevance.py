@@ -13,17 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from table import note
 
 from bundled_models.ranked_questions import QuestionSet, read_question_sets
 from knowgap.retrieval.colbert import fit_projection
 from knowgap.retrieval.minilm import token_vectors, write_weights
-from knowgap.retrieval.rerankers.relevance import FEATURES, NAME, EncodedText, RelevanceFeatures, late_interaction
-from knowgap.storage.progress import Progress
+from knowgap.retrieval.rerankers.relevance import FEATURES, NAME, RelevanceFeatures, late_interaction
 
 _RETRIEVED, _BEST = 50, 5
 _SHOWN = 0.9  # the share of gold among the best five that δ lets pass
 _WIDTH, _PASSAGES_FOR_PROJECTION = 384, 400
-_ENCODED_AT_ONCE = 64
 _PENALTY = 1e-4
 
 
@@ -51,14 +50,13 @@ class _Candidates:
         return chosen
 
 
-def train_relevance(data: str | Path, output: str | Path, *, seed: int, progress: Progress) -> tuple[float, int]:
+def train_relevance(data: str | Path, output: str | Path, seed: int) -> tuple[float, int]:
     """Train the embedded reranker and write it.
 
     Args:
         data: folder of training files; see `read_question_sets`.
         output: folder in which the weights are written: `read_weights` reads them.
         seed: of the choice of questions and passages.
-        progress: called with the number of texts encoded, their total, and what is done.
 
     Returns:
         δ, and the number of pairs that the model was trained on.
@@ -68,16 +66,15 @@ def train_relevance(data: str | Path, output: str | Path, *, seed: int, progress
     """
     sets = read_question_sets(data, seed)
     projection = _projection(sets, seed)
-    candidates = _all_candidates(sets, RelevanceFeatures(projection), progress)
-    scores = _held_out_scores(candidates)
-    delta = _delta(candidates, scores)
+    features = RelevanceFeatures(projection)
+    candidates = [_candidates(own, features) for own in sets]
+    delta = _delta(candidates)
     coefficients, intercept = _fit(candidates)
-    prior = _RETRIEVED * float(np.mean([own.gold.mean() for own in candidates]))
     settings = {
         "coefficients": dict(zip(FEATURES, coefficients.round(4).tolist(), strict=True)),
         "intercept": round(intercept, 4),
         "delta": delta,
-        "prior": round(prior, 2),
+        "prior": round(_RETRIEVED * float(np.mean([own.gold.mean() for own in candidates])), 2),
     }
     write_weights(output, NAME, {"projection": projection}, settings)
     return delta, sum(len(own.gold) for own in candidates)
@@ -90,24 +87,9 @@ def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float1
     return fit_projection(np.concatenate([of_text for _, of_text in states]), _WIDTH).astype(np.float16)
 
 
-def _all_candidates(sets: Sequence[QuestionSet], features: RelevanceFeatures, progress: Progress) -> list[_Candidates]:
-    total, done = len({text for own in sets for text in own.texts}), 0
-    candidates: list[_Candidates] = []
-    families = dict.fromkeys(own.family for own in sets)
-    for family in families:
-        members = [own for own in sets if own.family == family]
-        texts = members[0].texts
-        for start in range(0, len(texts), _ENCODED_AT_ONCE):
-            progress(done + start, total, "encoding passages")
-            features.encode(texts[start : start + _ENCODED_AT_ONCE])
-        done += len(texts)
-        encoded = features.encode(texts)
-        candidates += [_candidates(own, features, encoded) for own in members]
-    progress(total, total, "encoding passages")
-    return candidates
-
-
-def _candidates(own: QuestionSet, features: RelevanceFeatures, texts: Sequence[EncodedText]) -> _Candidates:
+def _candidates(own: QuestionSet, features: RelevanceFeatures) -> _Candidates:
+    note(f"relevance: {len(own.questions)} questions of {own.family}")
+    texts = features.encode(own.texts)
     rows, gold, question = [], [], []
     for number, (asked, wanted) in enumerate(own.questions):
         [query] = features.encode([asked])
@@ -139,21 +121,15 @@ def _fit(candidates: Sequence[_Candidates]) -> tuple[npt.NDArray[np.float64], fl
     return fitted[:-1], float(fitted[-1])
 
 
-def _held_out_scores(candidates: Sequence[_Candidates]) -> list[npt.NDArray[np.float64]]:
-    """The logits of each set by a model of the other families; by one of all sets where there is one family only."""
-    scores = []
+def _delta(candidates: Sequence[_Candidates]) -> float:
+    """The largest δ, in tenths, that lets pass the wanted share of gold among the best five on every set.
+
+    Each set has the logits of a model of the other families, or of a model of all sets where there is one family only.
+    """
+    lowest = []
     for own in candidates:
-        others = [other for other in candidates if other.family != own.family] or list(candidates)
-        coefficients, intercept = _fit(others)
-        scores.append(own.features @ coefficients + intercept)
-    return scores
-
-
-def _delta(candidates: Sequence[_Candidates], scores: Sequence[npt.NDArray[np.float64]]) -> float:
-    """The largest δ, in tenths, that lets pass the wanted share of gold among the best five on every set."""
-    lowest = [
-        np.quantile(score[own.best(score) & own.gold], 1 - _SHOWN, method="lower")
-        for own, score in zip(candidates, scores, strict=True)
-        if own.gold.any()
-    ]
+        coefficients, intercept = _fit([each for each in candidates if each.family != own.family] or candidates)
+        scores = own.features @ coefficients + intercept
+        if own.gold.any():
+            lowest.append(np.quantile(scores[own.best(scores) & own.gold], 1 - _SHOWN, method="lower"))
     return float(np.floor(10 * min(lowest)) / 10)
