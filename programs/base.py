@@ -294,6 +294,7 @@ def _request(predictor: dspy.Module, inputs: Mapping[str, Any], passages: Sequen
     own = {step.passage for step in recorder.steps if isinstance(step, steps.Prompted)}
     words = knowledge_tokens(passage for passage in passages if passage.id not in own)
     recorder.cost.knowledge_tokens += reply.usage.asked * words
+    recorder.cost.cut += reply.usage.cut
     if reply.prediction is None:
         recorder.cost.unreadable += reply.usage.asked
     return reply

@@ -12,7 +12,15 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from knowgap.programs.replies.fields import read_fields, without_marks
+from knowgap.programs.replies.fields import PLACEHOLDER, read_fields, without_marks
+
+_EXAMPLES: dict[Any, str] = {
+    str: PLACEHOLDER,
+    bool: "True or False",
+    list[str]: json.dumps([PLACEHOLDER] * 2, ensure_ascii=False),
+    list[int]: "[1, 2]",
+}
+"""What stands for a value of a type where the form of a reply is shown."""
 
 
 class _Lenient:
@@ -68,18 +76,21 @@ class LenientChatAdapter(_Lenient, dspy.ChatAdapter):
 
 
 def _example(name: str, field: FieldInfo) -> str:
-    """The placeholder for a value where the form of a reply is shown; DSPy's for a type that needs a schema."""
+    """What stands for a value where the form of a reply is shown; DSPy's placeholder for a type that needs a schema.
+
+    Small models copy DSPy's placeholder, `{answer}`, into the reply.
+    """
     kind: Any = field.annotation
+    if kind in _EXAMPLES:
+        return _EXAMPLES[kind]
     if kind in (int, float):
         bounds = [f"{getattr(mark, side):g}" for side in ("ge", "le") for mark in field.metadata if hasattr(mark, side)]
         number = "a whole number" if kind is int else "a number"
         return f"({number} from {' to '.join(bounds)})" if len(bounds) == 2 else f"({number})"
     item: Any = get_args(kind)[0] if get_origin(kind) is list else None
-    if item in (str, int):
-        return '["…", "…"]' if item is str else "[1, 2]"
     fields = item.model_fields if isinstance(item, type) and issubclass(item, BaseModel) else {}
     if fields and all(each.annotation in (str, list[int]) for each in fields.values()):
-        texts = {name: f"({each.description})" if each.description else "…" for name, each in fields.items()}
+        texts = {name: f"({each.description})" if each.description else PLACEHOLDER for name, each in fields.items()}
         shown = {name: texts[name] if each.annotation is str else [1, 2] for name, each in fields.items()}
         return json.dumps([shown], ensure_ascii=False)
     return translate_field_type(name, field).replace("        # note: the value you produce must", " must")

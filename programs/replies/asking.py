@@ -82,7 +82,8 @@ class Reply(NamedTuple):
     Attributes:
         prediction: the outputs; None if they could not be read.
         problem: why they could not be read.
-        usage: the usage of all calls of the request.
+        usage: the usage of all calls of the request; a reply that was cut off counts as that if it was used, or none
+            could be read.
         text: the reply, as far as it is known.
     """
 
@@ -123,6 +124,7 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     usage = first.usage + second.usage
     if second.prediction is None:
         return Reply(first.prediction, second.problem, usage)
+    usage = usage.model_copy(update={"cut": second.usage.cut})
     if first.prediction is None and first.usage.cut and "max_tokens" in changed:
         _REFUSED.setdefault(lm, set()).update(limits)  # it thinks before it answers
     if dspy.settings.trace:  # from which an optimizer makes demonstrations

@@ -27,6 +27,8 @@ from knowgap.signatures import values
 Raw = dict[str, Any]
 """Values of the fields as the reply has them: text, or decoded JSON."""
 
+PLACEHOLDER = "…"
+"""What a prompt shows in the place of a text."""
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>(?=\s*\S)", re.S)
 """A model's thoughts, which extend to the last closing tag, since they may quote others."""
 _OPEN_THOUGHT = re.compile(r"<think(?:ing)?>.*", re.S)
@@ -183,8 +185,8 @@ def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
 def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
     """Read a value by the reader that the field's type carries, else by its type; DSPy reads other types."""
     kind: Any = field.annotation
-    if isinstance(value, str) and re.match(rf"\W*[{{<\[(]{name}[}}>\])]", value):  # what the prompt shows in its place
-        raise ValueError(f"the name of the field: {value!r:.80}")
+    if isinstance(value, str) and (value == PLACEHOLDER or re.match(rf"\W*[{{<\[(]{name}[}}>\])]", value)):
+        raise ValueError(f"what the prompt shows in the place of a value: {value!r:.80}")
     if kind is str:
         text = _without_lead(values.read_text(value))
         return "" if not field.is_required() and values.says_nothing(text) else text

@@ -40,7 +40,7 @@ class Cost(BaseModel, extra="forbid"):
     cached_calls: int = Field(default=0, description="calls of the language model that a cache answered")
     uncounted_calls: int = Field(default=0, description="calls that went around the meter; they are in no other number")
     unreadable: int = Field(default=0, description="calls of requests to which no reply could be read")
-    cut: int = Field(default=0, description="calls whose reply ended at the limit of tokens")
+    cut: int = Field(default=0, description="replies that ended at the limit of tokens, also when asked for again")
     failed_calls: int = Field(default=0, description="calls that ended in an error")
     unreported_calls: int = Field(default=0, description="calls whose reply does not state its tokens")
     prompt_tokens: int = Field(default=0, description="tokens of prompts")
@@ -69,7 +69,7 @@ class Cost(BaseModel, extra="forbid"):
 
     def of_calls(self, usage: Usage) -> Cost:
         """The same cost, with the counts of calls and tokens that a tracker has."""
-        counts = usage.model_dump(exclude={"calls", "money"}) | {"lm_calls": usage.asked}
+        counts = usage.model_dump(exclude={"calls", "money", "cut"}) | {"lm_calls": usage.asked}
         return self.model_copy(update=counts)
 
     def __str__(self) -> str:

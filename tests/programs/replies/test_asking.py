@@ -149,7 +149,7 @@ def test_a_reply_cut_off_at_the_limit_that_was_set_is_not_asked_for_again(server
 
 
 @pytest.mark.parametrize(
-    ("second", "counted", "answered"), [(ANSWER, (2, 0, 1), "Tarn"), ("[[ no field in sight", (3, 0, 1), COUNTED)]
+    ("second", "counted", "answered"), [(ANSWER, (2, 0, 0), "Tarn"), ("[[ no field in sight", (3, 0, 1), COUNTED)]
 )
 def test_the_second_reply_counts_if_it_can_be_read_and_is_the_only_demonstration(server, second, counted, answered):
     server.reply_of = lambda _: CUT if len(server.bodies) == 1 else second
