@@ -13,7 +13,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import dspy
@@ -146,9 +146,9 @@ def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
     Calls of a model whose class overrides `__call__` are only reported as uncounted.
     """
     # DSPy makes the entries that models report only while it is set to keep a history, even one of no size.
-    size = dspy.settings.max_history_size if keeps_history() else 0
+    history = nullcontext() if keeps_history() else without_history()
     callbacks = [*(dspy.settings.callbacks or ()), tracker]
-    with dspy.context(disable_history=False, max_history_size=size, callbacks=callbacks):
+    with history, dspy.context(disable_history=False, callbacks=callbacks):
         yield tracker
 
 

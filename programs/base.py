@@ -11,7 +11,6 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import dspy
@@ -19,23 +18,21 @@ from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UsageError
 from knowgap.lms.cancelling import check_cancelled, run_cancellable
-from knowgap.lms.metering import keeps_history, track_usage, without_history
+from knowgap.lms.metering import track_usage
 from knowgap.programs.hyperparameters import Choice, Configurable, Integer, Threshold
 from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction, cite_answer, say_unsupported
 from knowgap.programs.replies.asking import Reply, ask_until_read, lm_of, predict_of, without_last
-from knowgap.programs.replies.text import fits_style, known_text, text_of, without_surrogates
+from knowgap.programs.replies.text import text_of, without_surrogates
 from knowgap.programs.trace import steps
-from knowgap.programs.trace.recorder import RECORDER, Budget, CallsSpent, Listener, TraceRecorder, recording, threads
+from knowgap.programs.trace.recorder import RECORDER, CallsSpent, Listener, TraceRecorder, recording, threads
 from knowgap.retrieval.indexes import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
-from knowgap.signatures import STYLES, AnswerFromPassages, ShortenAnswer
+from knowgap.signatures import STYLES, AnswerFromPassages
 from knowgap.signatures.values import is_unknown
 
 _LAST, _LAST_PASSAGES = dspy.Predict(AnswerFromPassages), 10
 """The predictor of the call that `max_calls` reserves, and the most passages that it is shown."""
-_SHORTEN = dspy.Predict(ShortenAnswer)
-"""The predictor that shortens an answer: small models tend to write whole sentences."""
 
 
 class Program(Configurable):
@@ -105,11 +102,9 @@ class Program(Configurable):
         for declared in self.hyperparameters().values():
             if isinstance(declared, Threshold):
                 declared.apply(self.holder)
-        budget = Budget(math.inf if self.max_calls is None else self.max_calls)
-        concurrent = self.concurrent and self.max_calls is None
-        recorder = TraceRecorder(time.perf_counter(), concurrent, question, budget, listener)
-        history = nullcontext() if keeps_history() else without_history()
-        with recording(recorder), history, track_usage(recorder.tracker):
+        concurrent, most = self.concurrent and self.max_calls is None, self.max_calls or math.inf
+        recorder = TraceRecorder(time.perf_counter(), concurrent, question, most, listener)
+        with recording(recorder), track_usage(recorder.tracker):
             recorder.add(steps.Asked(question=question))
             try:
                 output: Any = super().__call__(question=question)
@@ -141,7 +136,7 @@ class Program(Configurable):
     @property
     def calls_left(self) -> float:
         """The calls that `max_calls` leaves for this question, the last one included; infinite without a limit."""
-        return RECORDER.get().budget.left
+        return RECORDER.get().calls_left
 
     def ask(
         self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), last: bool = False, **inputs: Any
@@ -166,7 +161,8 @@ class Program(Configurable):
         """
         check_cancelled()
         recorder, signature = RECORDER.get(), getattr(predict_of(predictor), "signature", None)
-        recorder.budget.check(last=last)
+        if recorder.calls_left < (1 if last else 2):
+            raise CallsSpent
         act = next((name for name, value in vars(self).items() if value is predictor), type(predictor).__name__)
         shortened = steps.Shortened(act=act, passages=[], demonstrations=0)
         while True:
@@ -181,7 +177,6 @@ class Program(Configurable):
                 if (shorter := without_last(predictor, inputs, shortened)) is None:
                     raise
                 inputs = shorter
-        recorder.budget.left -= 1
         recorder.count_read(read)
         if shortened.passages or shortened.demonstrations:
             self.record(shortened)
@@ -259,24 +254,12 @@ class Program(Configurable):
 
     def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """The answer when the other calls of `max_calls` are spent, from what was read, then from what was found."""
-        given = {"question": question, "passages": passages, "style": self.wording, "lm": self._writer()}
+        given = {"question": question, "passages": passages, "style": self.wording, "lm": self.writer()}
         return self.conclude(text_of(self.ask(_LAST, last=True, **given)), passages)
 
-    def shortened(self, answer: str) -> str:
-        """The answer or, if it is longer than the style allows, what one more call makes of it."""
-        question, given = RECORDER.get().question, {"lm": self._writer(), "style": self.wording}
-        fits = not answer or is_unknown(answer) or fits_style(answer, self.style, question)
-        if fits or self.calls_left < 1 or given["lm"] is None:
-            return answer
-        short = known_text(self.ask(_SHORTEN, last=True, question=question, text=answer, **given))
-        if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):
-            return answer
-        self.record(steps.Reasoned(what="answer before it was shortened", text=answer))
-        return short
-
-    def _writer(self) -> Any:
+    def writer(self) -> Any:
         """The language model that writes answers: that of the last predictor, or the configured one; perhaps None."""
-        return lm_of([_SHORTEN, *self.predictors()][-1], {})
+        return lm_of([_LAST, *self.predictors()][-1], {})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = type(self).__new__(type(self))

@@ -1,12 +1,13 @@
 """Hyperparameters: declared once on a program's class, saved with its demonstrations, searched by a study.
 
 A declaration is a data descriptor on the class: `program.top_k` reads the value, `program.top_k = 7` checks and sets
-it. The value lives in the instance as a `dspy.Parameter`: `program.save` and `.load` keep it beside the demonstrations,
-`deepcopy` copies it, and DSPy's optimizers leave it alone.
+it. The instance holds a copy of the declaration with its value, a `dspy.Parameter`: `program.save` and `.load` keep it
+beside the demonstrations, `deepcopy` copies it, and DSPy's optimizers leave it alone.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -17,14 +18,13 @@ from typing_extensions import Self
 
 from knowgap.errors import UnknownName, ValueOutOfBounds
 from knowgap.retrieval.passage import RetrieverLike
-from knowgap.retrieval.rerankers.reranker import is_bge_base
 
 
-class Hyperparameter:
-    """The declaration of one hyperparameter.
+class Hyperparameter(Parameter):
+    """One hyperparameter: its declaration and, in a program, its value.
 
     Args:
-        default: the paper's value if the paper gives one.
+        default: the paper's value if the paper gives one; None makes the hyperparameter optional.
         help: one line that says what it does.
         when: the values of other hyperparameters under which this one has an effect, e.g. `{"review": [True]}`; a study
             searches over it only then.
@@ -39,29 +39,41 @@ class Hyperparameter:
 
     def __init__(self, default: Any, help: str, *, when: Mapping[str, Sequence[Any]] | None = None, tune: bool = True):
         self.default, self.help, self.when, self.tune = default, help, when or {}, tune
+        self.value, self.optional = default, default is None
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def __get__(self, instance: object | None, owner: type) -> Any:
-        if instance is None:
-            return self
-        setting = vars(instance).get(self.name)
-        return self.default if setting is None else setting.value
+        return self if instance is None else vars(instance).get(self.name, self).value
 
     def __set__(self, instance: object, value: Any) -> None:
-        given = value.value if isinstance(value, Setting) else value  # DSPy copies attributes one by one
-        vars(instance)[self.name] = Setting(self, self.check(given))
+        own = copy.copy(self)
+        own.value = self.check(value.value if isinstance(value, Hyperparameter) else value)  # DSPy copies attributes
+        vars(instance)[self.name] = own
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # all instances of a class share its declarations
+        return copy.copy(self)
+
+    def reset(self) -> None:
+        """Do nothing: an optimizer that clears demonstrations must not clear hyperparameters."""
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The state that `program.save` writes."""
+        return {"value": self.value}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Load a saved value, checked against the current bounds."""
+        self.value = self.check(state["value"])
 
     def check(self, value: Any) -> Any:
-        """Convert `value`, which may be a text, to the declared type.
+        """Convert `value`, which may be a text (`none` for None), to the declared type.
 
         Raises:
             ValueOutOfBounds: with the name, the value and the bounds.
         """
+        if self.optional and value in (None, "none"):
+            return None
         try:
             return TypeAdapter[Any](self.kind).validate_python(value)
         except ValueError:
@@ -73,7 +85,7 @@ class Hyperparameter:
 
 
 class Real(Hyperparameter):
-    """A number from `low` to `high`, both included; or None, also given as `none`, if that is the default.
+    """A number from `low` to `high`, both included; or None, if that is the default.
 
     Args:
         search: a narrower range for a study; None for the whole range.
@@ -84,13 +96,8 @@ class Real(Hyperparameter):
     def __init__(self, default: float | None, help: str, *, low: float, high: float, search: Any = None, **more: Any):
         super().__init__(default, help, **more)
         self.low, self.high, self.search = low, high, search or (low, high)
-        self.optional = default is None
         self.kind = Annotated[int if self.whole else float, Field(ge=low, le=high)]
         self.bounds = f"{'whole ' * self.whole}numbers from {low:g} to {high:g}{', or none' * self.optional}"
-
-    def check(self, value: Any) -> Any:
-        """As for every hyperparameter."""
-        return None if self.optional and value in (None, "none") else super().check(value)
 
 
 class Integer(Real):
@@ -139,24 +146,6 @@ class Choice(Hyperparameter):
         self.kind, self.bounds = Literal[self.choices], f"one of {', '.join(self.choices)}"
 
 
-class Setting(Parameter):
-    """The value of one hyperparameter in one program, as DSPy saves, loads and copies it."""
-
-    def __init__(self, declaration: Hyperparameter, value: Any):
-        self.declaration, self.value = declaration, value
-
-    def reset(self) -> None:
-        """Do nothing: an optimizer that clears demonstrations must not clear hyperparameters."""
-
-    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """The state that `program.save` writes."""
-        return {"value": self.value}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Load a saved value, checked against the current bounds."""
-        self.value = self.declaration.check(state["value"])
-
-
 class Configurable(dspy.Module):
     """The part of a program that has hyperparameters, and presets of them.
 
@@ -184,17 +173,12 @@ class Configurable(dspy.Module):
     def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:
         """Make a program with a preset's hyperparameters; `kwargs` are arguments of the class and override them.
 
-        If the reranker is not BGE-reranker-base, a δ on the scale of that model is left out.
-
         Raises:
             UnknownName: the program has no such preset.
         """
         if name not in cls.presets:
             raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
-        values = dict(cls.presets[name])
-        if not is_bge_base(kwargs.get("reranker")):
-            values.pop("delta", None)
-        return cls(retriever, **values | kwargs)
+        return cls(retriever, **{**cls.presets[name], **kwargs})
 
     @property
     def holder(self) -> dspy.Module:

@@ -14,17 +14,21 @@ from knowgap.programs.filtering import rerank
 from knowgap.programs.hyperparameters import Integer, Real
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.text import clean_lines, fits_style, known_text, text_of
-from knowgap.programs.trace.steps import Filtered, Missing, Queried, Stopped
+from knowgap.programs.trace.recorder import RECORDER
+from knowgap.programs.trace.steps import Filtered, Missing, Queried, Reasoned, Stopped
 from knowgap.retrieval.grounding import grounded
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.retrieval.words import words
-from knowgap.signatures import UNKNOWN, LastReading, ReadAndPlan
+from knowgap.signatures import UNKNOWN, LastReading, ReadAndPlan, ShortenAnswer
+from knowgap.signatures.values import is_unknown
 
 _GAP = re.compile(r"[\s:=(\[*–—,;-]*\b(?:MISSING|REMEMBERED)\b[\W_]*\Z")
 """The end of a step that no passage fills."""
 _SOURCE = re.compile(r"\[[\d,\s]+\]|\bCOMMON KNOWLEDGE\b")
 """Where a step says that its fact comes from."""
+_SHORTEN = dspy.Predict(ShortenAnswer)
+"""Shortens an answer: small models tend to write whole sentences."""
 
 
 class KnowGap(Program):
@@ -122,7 +126,20 @@ class KnowGap(Program):
             filled = _SOURCE.sub("", step).rpartition(":")[2].strip(" .")
             if filled and not fits_style(answer, self.style) and _words(filled) in _words(answer):
                 answer = filled
-        return super().conclude(self.shortened(answer), passages, **verdict)
+        if answer and not is_unknown(answer) and not fits_style(answer, self.style, RECORDER.get().question):
+            answer = self._shortened(answer)
+        return super().conclude(answer, passages, **verdict)
+
+    def _shortened(self, answer: str) -> str:
+        """What one more call makes of an answer, if one may be made, and if that is shorter."""
+        given = {"lm": self.writer(), "style": self.wording}
+        if self.calls_left < 1 or given["lm"] is None:
+            return answer
+        short = known_text(self.ask(_SHORTEN, last=True, question=RECORDER.get().question, text=answer, **given))
+        if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):
+            return answer
+        self.record(Reasoned(what="answer before it was shortened", text=answer))
+        return short
 
     def _search(self, queries: Sequence[str], shown: int) -> list[Passage]:
         """What the queries find: the first of each, then the second of each, or best first for the reranker.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import dspy
+from typing_extensions import Self
 
 from knowgap import signatures
 from knowgap.programs.base import Program
@@ -17,7 +18,7 @@ from knowgap.programs.trace.steps import Extracted, Missing, Prompted, Queried, 
 from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.entailment import EntailmentModel
 from knowgap.retrieval.passage import Passage, RetrieverLike
-from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.retrieval.rerankers.reranker import Reranker, is_bge_base
 
 
 class MIGRES(Program):
@@ -88,6 +89,12 @@ class MIGRES(Program):
         self.last = dspy.Predict(signatures.LastAnswer)
         self.summarise = dspy.Predict(signatures.SummarisePassage)
         self.snippet = dspy.Predict(signatures.ExtractSnippet)
+
+    @classmethod
+    def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:
+        """As for every program; a preset's δ, on the scale of BGE-reranker-base, is left out for another reranker."""
+        delta = {} if is_bge_base(kwargs.get("reranker")) else {"delta": None}
+        return super().from_preset(name, retriever, **{**delta, **kwargs})
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `confidence` (1 to 5) and `known`."""

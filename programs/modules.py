@@ -15,7 +15,7 @@ from knowgap.errors import UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, copy_of, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Setting
+from knowgap.programs.hyperparameters import Hyperparameter
 from knowgap.programs.passages import distinct, knowledge_tokens
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.asking import default_sampling
@@ -113,7 +113,7 @@ class ModuleProgram(Program):
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """The module's predictors and hyperparameters, under its own names for them."""
-        return [(n, p) for n, p in self.module.named_parameters() if isinstance(p, (dspy.Predict, Setting))]
+        return [(n, p) for n, p in self.module.named_parameters() if isinstance(p, (dspy.Predict, Hyperparameter))]
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` by calling the module."""

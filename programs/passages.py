@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -119,13 +120,13 @@ class LMEntailment(NeverCopied):
         """
         premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
         recorder = RECORDER.get(None)
-        if not pairs or (recorder is not None and recorder.budget.left <= 1):
+        if not pairs or (recorder is not None and recorder.calls_left <= 1):
             return GroundingEntailment().entails(pairs)
         passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]
+        ask = functools.partial(ask_until_read, self._which, {"passages": passages, "statements": statements})
         with dspy.context(trace=None):  # no demonstration of a program
-            reply = ask_until_read(self._which, {"passages": passages, "statements": statements})
+            reply = ask() if recorder is None else recorder.request_once(object(), ask)
         if recorder is not None:
-            recorder.budget.left -= 1
             recorder.cost.critical_calls += reply.usage.asked
         named = (reply.prediction.sources or []) if reply.prediction is not None else []
         stated = {s: {int(n) for n in re.findall(r"\d+", each)} for s, each in zip(statements, named, strict=False)}

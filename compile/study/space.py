@@ -85,7 +85,7 @@ class SearchSpace:
             if not declaration.active(full):
                 continue
             value = declaration.check(full[name])
-            if isinstance(declaration, Real) and declaration.optional:
+            if declaration.optional:
                 parameters[f"{name}.set"] = value is not None
             if value is not None:
                 parameters[name] = value

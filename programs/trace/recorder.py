@@ -39,18 +39,6 @@ class CallsSpent(Exception):
     """The calls that `max_calls` allows are spent but for the last one, which the final answer gets."""
 
 
-@dataclass
-class Budget:
-    """The requests to the language model that a question may still make, of which the last one is reserved."""
-
-    left: float = math.inf
-
-    def check(self, *, last: bool = False) -> None:
-        """Raise `CallsSpent` if no request may be made; the last one of a question may be the reserved one."""
-        if self.left <= (0 if last else 1):
-            raise CallsSpent
-
-
 @dataclass(eq=False)
 class TraceRecorder:
     """Collects steps, passages and cost of one question, or of one branch of it.
@@ -58,7 +46,7 @@ class TraceRecorder:
     Attributes:
         started: value of `time.perf_counter` when the question began.
         question: the question that the program was asked.
-        budget: the requests that may still be made for the whole question.
+        max_calls: the most requests to the language model for the whole question.
         iteration: number of the iteration that the next steps belong to; `branch` is the path of their branch.
         tracker: counts the calls of the whole question.
         shown: as in `Trace.shown`.
@@ -69,7 +57,7 @@ class TraceRecorder:
     started: float
     concurrent: bool
     question: str = ""
-    budget: Budget = field(default_factory=Budget)
+    max_calls: float = math.inf
     listener: Listener | None = None
     iteration: int = 0
     branch: str = ""
@@ -79,6 +67,11 @@ class TraceRecorder:
     shown: dict[str, int] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     replies: dict[Any, Future[Any]] = field(default_factory=dict)
+
+    @property
+    def calls_left(self) -> float:
+        """The requests that may still be made for the question, the last one, which is reserved, included."""
+        return self.max_calls - len(self.replies)
 
     def add(self, step: Step, *passages: Passage) -> None:
         """Append a step, with the passages it names."""
