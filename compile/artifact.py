@@ -184,7 +184,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
     file = folder / "config.json"
     config: dict[str, Any] = orjson.loads(file.read_bytes()) if file.exists() else {}
     if "program" not in config:
-        raise ArtifactError(f"{folder} is not an artifact: it has no config.json with a program")
+        within = folder / "artifact"
+        hint = f"; {within} is one" if (within / file.name).is_file() else ""
+        raise ArtifactError(f"{folder} is not an artifact: it has no config.json with a program{hint}")
     return config
 
 

@@ -12,7 +12,7 @@ import dspy
 
 from knowgap.compiling.artifact import check_savable, save
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.demonstrations.optimizers import run_optimizer
+from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, run_optimizer
 from knowgap.compiling.evaluation.evaluator import Estimate, estimate, evaluate
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.provenance import examples_digest, state_of
@@ -24,7 +24,7 @@ from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.result import StudyResult, changes, choose
 from knowgap.compiling.study.run import run_study
 from knowgap.compiling.thresholds import calibrate_delta
-from knowgap.errors import UsageError
+from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.modules import as_program
 
@@ -144,6 +144,8 @@ def compile(
         found = Compiled(chosen.program, several[0], chosen, screening, parts["held-out"])
         if config.hold_out != 0:
             found = _check_choice(found, data, metrics, run)
+    elif optimizer not in ("calibrate", *OPTIMIZERS):
+        raise UnknownName.among("optimizer", optimizer, ["study", "calibrate", *OPTIMIZERS])
     elif len(several) != 1 or study is not None:
         raise UsageError(f"the optimizer {optimizer} compiles exactly one program, and takes no settings of a study")
     elif optimizer == "calibrate":

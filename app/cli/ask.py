@@ -65,7 +65,7 @@ def ask(
     trace: Annotated[bool, Option("--trace", help="Show every step, not only the rounds in brief.")] = False,
     as_json: o.Json = False,
 ) -> None:
-    """Answer a question and tell in ten lines what was looked for, found and missing.
+    """Answer a question, and say in brief what was looked for, found and missing.
 
     Without --index, the embedded reader answers from the bundled sample, a fictional encyclopedia, and says so; a
     language model that is named with --lm wants an index named as well.
@@ -105,8 +105,7 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
     elif prediction.trace.cost.lm_calls or prediction.passages:  # not for a greeting
         calls = str(prediction.trace.cost).splitlines()[0]
         lines = [escape(f"{number} {told}") for number, told in enumerate(rounds_of(prediction.trace), start=1)]
-        told = "\n".join([*lines, f"[dim]{calls}; --trace shows each step[/dim]"])
-        out.print(told, no_wrap=True, overflow="ellipsis")
+        out.print("\n".join([*lines, f"[dim]{calls}; --trace shows each step[/dim]"]))
     colour = "yellow" if prediction.supported is False else "green"
     out.print(f"[bold {colour}]{escape(cited.text)}[/bold {colour}]")
     for note in _notes_on(prediction, cited):

@@ -87,17 +87,21 @@ def show_table(
     for group in groups:
         table = Table(title=escape(title) if group is groups[0] else None, title_justify="left")
         table.caption = escape(caption) if caption and group is groups[-1] else None
+        spare = out.width - 1 - sum(column.least + _BORDER for column in group)
+        in_turn = sorted(group, key=lambda column: column.wanted)
+        for left, column in zip(range(len(group), 0, -1), in_turn, strict=True):
+            column.width = column.least + min(column.wanted, max(0, spare) // left)
+            spare -= column.width - column.least
         for column in group:
             side = "right" if column.is_numeric and column is not every[0] else "left"
-            width: Any = {"width" if column.is_numeric else "min_width": column.least}
-            table.add_column(escape(column.header), justify=side, overflow="fold", **width)
+            table.add_column(escape(column.header), justify=side, overflow="fold", width=column.width)
         for cells in zip(*(column.cells for column in group), strict=True):
             table.add_row(*map(escape, cells))
         out.print(table)
 
 
 class _Column:
-    """A column of a table: its cells, and the least width that cuts no word or number."""
+    """A column of a table: its cells, the least width that cuts no word or number, and how much more it would take."""
 
     def __init__(self, header: str, *cells: str):
         self.header, self.cells = header, cells
@@ -106,6 +110,9 @@ class _Column:
         self.least = min(_LONGEST, max(map(cell_len, words), default=0))
         if not self.is_numeric:
             self.least = max(self.least, min(_TEXT, max(map(cell_len, [header, *cells]))))
+        lines = [] if self.is_numeric else "\n".join([header, *cells]).split("\n")
+        self.wanted = max(0, max(map(cell_len, lines), default=0) - self.least)
+        self.width = self.least
 
 
 @contextmanager

@@ -31,7 +31,7 @@ class EvaluateOptions(o.JobOptions):
     """Programs, and what it takes to score them on a split."""
 
     split: Annotated[str, Option("--split", help="Split: train, dev or test.")] = "test"
-    whole: Annotated[bool, Option("--whole", help="Take all questions of a file as that split, undivided.")] = False
+    whole: Annotated[bool, Option("--whole", help="Take all questions of a file, not its test part alone.")] = False
 
 
 @o.grouped
@@ -47,6 +47,9 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     split, output = options.split, options.output_dir
     with open_job(options, [split], checked.values(), split_as=split if options.whole else None) as job:
         dataset, metrics, lm, retriever = job
+        if not options.whole and options.data and Path(options.data.rpartition(":")[2]).is_file():
+            every = sum(map(len, dataset.splits.values()))
+            remark(f"{len(dataset.splits[split])} of {every} questions are the {split} split; --whole takes all")
         made = [(label, each.make(retriever, lm)) for label, each in checked.items()]
         programs = {label or program.name: program for label, program in made}
         with progress(f"{dataset.name}/{split}") as report:

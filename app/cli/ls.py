@@ -25,6 +25,11 @@ _EXTRAS = {
     "mcp": "knowgap mcp: pip install 'knowgap[mcp]'",
 }
 
+_OUR_OPTIMIZERS = {
+    "study": "searches hyperparameters and demonstrations together, by Optuna",
+    "calibrate": "sets the relevance threshold δ from the training questions",
+}
+
 
 def ls(
     what: Annotated[
@@ -46,7 +51,7 @@ def ls(
         "datasets": [*DATASETS.items()],
         "metrics": [(name, _first_line(metric)) for name, metric in METRICS.items()],
         "costs": [*COSTS.items()],
-        "optimizers": [(name, optimizer.summary) for name, optimizer in OPTIMIZERS.items()],
+        "optimizers": [*_OUR_OPTIMIZERS.items(), *((name, each.summary) for name, each in OPTIMIZERS.items())],
         "checkpoints": [*CHECKPOINTS.items()],
         "tables": [(name, read_table(name).title) for name in shipped_tables()],
     }

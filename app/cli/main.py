@@ -82,7 +82,9 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
 
 for group, commands in _GROUPS.items():
     for name, command in commands.items():
-        app.command(name, rich_help_panel=group)(command)
+        paragraphs = (command.__doc__ or "").split("\n\n")
+        told = "\n\n".join(" ".join(each.split()) for each in paragraphs)  # Typer keeps the ends of lines
+        app.command(name, rich_help_panel=group, help=told)(command)
 
 
 class _Remarks(logging.Handler):

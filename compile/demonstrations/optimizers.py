@@ -77,12 +77,10 @@ def run_optimizer(
         A copy with demonstrations or instructions, and the hyperparameters of `program`.
 
     Raises:
-        UnknownName: no such optimizer, metric or option.
+        UnknownName: no such metric or option.
         UsageError: no examples, or arguments that DSPy's optimizer refuses.
         LanguageModelError: the optimizer needs a language model that writes, and this one does not.
     """
-    if optimizer not in OPTIMIZERS:
-        raise UnknownName.among("optimizer", optimizer, ["study", "calibrate", *OPTIMIZERS])
     check_examples(trainset, "trainset")
     [(name, measure), *_] = named_metrics(metric).items()
     without_missing_gold([*trainset, *(valset or ())], program.retriever, name)

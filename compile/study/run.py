@@ -36,6 +36,7 @@ from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.objective import DEFAULT, LABEL, Objective, spent_in
 from knowgap.compiling.study.result import FINISHED, StudyResult, choose
+from knowgap.compiling.study.space import SearchSpace
 from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError, shorten, without_credentials
 from knowgap.lms.metering import UsageTracker, token_prices, track_usage
 from knowgap.lms.providers import EXTRACTIVE
@@ -78,6 +79,7 @@ def run_study(
         raise UsageError(f"max_money cannot be kept, since the prices of {asked} are not known: limit max_calls")
     questions = [each.copy(id=id) for id, each in zip(check_examples(devset, "devset"), devset, strict=True)]
     random.Random(run.seed).shuffle(questions)
+    SearchSpace(program, config, num_demo_sets={"": 1})  # a wrong name or range is refused before anything is kept
     about = {
         **answers_about(provenance_of(program, devset, run.lm, metrics={name: measure}), [name], devset),
         "kind": "study",

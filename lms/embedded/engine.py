@@ -55,8 +55,8 @@ def fill_fields(prompt: Prompt) -> dict[str, Any]:
     """Fill the output fields; raises `SignatureNotServed` if one is unknown, or there is no question."""
     if not prompt.outputs.keys() <= _FIELDS.keys() or not prompt.inputs.keys() & {"question", "query", *_ASKED_BY}:
         raise NotServed(
-            f"the extractive reader does not serve {', '.join(prompt.inputs)} -> {', '.join(prompt.outputs)}: "
-            "use a language model for this act (--lm)"
+            f"the embedded reader does not serve {', '.join(prompt.inputs)} -> {', '.join(prompt.outputs)}: "
+            "name a language model (--lm)"
         )
     return {name: _convert(name, _FIELDS[name](prompt), kind) for name, kind in prompt.outputs.items()}
 

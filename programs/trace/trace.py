@@ -204,9 +204,9 @@ class Round:
     missing: str
 
     def __str__(self) -> str:
-        found = ", ".join(self.found) or "nothing"
-        missing = f"; missing: {shorten(self.missing)}" if self.missing else ""
-        return f"looked for {shorten('; '.join(self.queries), 200)} → found {found}{missing}"
+        found = shorten(", ".join(self.found) or "nothing", 120)
+        missing = f"; missing: {shorten(self.missing, 80)}" if self.missing else ""
+        return f"looked for {shorten('; '.join(self.queries), 120)} → found {found}{missing}"
 
 
 def rounds_of(trace: Trace) -> list[Round]:

@@ -115,7 +115,8 @@ def _reason_to_leave_out(path: Path) -> str | None:
     if not path.is_file():
         return "not regular files"
     if kind_of(path) is None:
-        return f"of the unknown kind {shown_name(path.suffix.lower()[:12])}".rstrip()
+        ending = shown_name(path.suffix.lower()[:12])
+        return f"{ending} (not a kind that is read)" if ending else "with no ending such as .txt"
     return None
 
 

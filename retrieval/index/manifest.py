@@ -115,7 +115,9 @@ class Manifest:
             record = json.loads((folder / MANIFEST).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             if folder.exists():
-                raise IndexForeign(f"{folder}: not an index, since it has no {MANIFEST}") from None
+                raise IndexForeign(
+                    f"{folder}: not an index, since it has no {MANIFEST}; `knowgap index` builds one"
+                ) from None
             unfinished = "; its build was not finished: the same command continues it"
             how = unfinished if building_folder(folder).exists() else "; `knowgap index` builds one"
             raise IndexMissing(f"{folder}: no index there{how}") from None

@@ -32,7 +32,7 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
 @pytest.mark.parametrize(
     ("programs", "options", "error", "named"),
     [
-        ([RAG], {"optimizer": "bootstrop"}, UnknownName, "'bootstrap'"),
+        ([RAG], {"optimizer": "bootstrop", "study": StudyConfig(max_calls=9)}, UnknownName, "'bootstrap'"),
         ([RAG], {"share": 0.5}, UsageError, "share"),
         ([RAG], {"optimizer": "bootstrap", "study": StudyConfig(max_calls=9)}, UsageError, "bootstrap"),
         ([RAG, Direct], {"optimizer": "bootstrap"}, UsageError, "bootstrap"),

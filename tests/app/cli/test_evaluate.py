@@ -40,6 +40,8 @@ def test_shows_scores_costs_and_where_the_evidence_went(indexed):
 
 def test_compares_programs_and_artifacts_of_the_same_name(indexed):
     data = ("--data", "questions.jsonl", "--index", "idx", "--limit", "1")
+    _, remarks = indexed("eval", *data, "--program", "direct")
+    assert "1 of 4 questions" in remarks  # the test part of a file
     for folder in ("one", "two"):
         study = ("--program", "rag", "--optimizer", "labeled", "--num-threads", "1")
         indexed("compile", *data, *study, "-o", folder)

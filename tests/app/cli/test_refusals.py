@@ -22,6 +22,7 @@ REFUSED = {
         (f"{ASK} --program migress", "did you mean 'migres'"),
         (f"{ASK} --program idx", "idx is not an artifact"),
         (f"{ASK} --program art", "art is not an artifact"),
+        (f"{ASK} --program compiled", "compiled/artifact is one"),
         (f"{ASK} --program no/such", "unknown program 'no/such'"),
         (f"{ASK} --program mien:Twice", "there is no module mien"),
         (f"{ASK} --program rag --set top_k=500", "from 1 to 50"),
@@ -115,8 +116,9 @@ def test_what_a_command_refuses(indexed: Knowgap, server, command: str):
     (indexed.folder / "notes" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
     lines = (indexed.folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (indexed.folder / "three.jsonl").write_text("".join(lines[:3]), encoding="utf-8")
-    (indexed.folder / "art").mkdir()
-    (indexed.folder / "art" / "config.json").write_text("{}", encoding="utf-8")
+    for folder in ("art", "compiled/artifact"):
+        (indexed.folder / folder).mkdir(parents=True)
+        (indexed.folder / folder / "config.json").write_text("{}", encoding="utf-8")
     before = {path.name for path in indexed.folder.iterdir()}
     for words, reason in REFUSED[command]:
         refusal = indexed.refusal(*shlex.split(words.format(server=server.api_base)))

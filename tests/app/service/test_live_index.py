@@ -52,7 +52,7 @@ def test_it_follows_the_folder(live, docs, tmp_path):
     (docs / "broken.pdf").write_bytes(b"junk")
     (docs / "notes.txt").write_bytes("Öl für Tarn".encode("cp1252"))
     (docs / "map.png").write_bytes(b"map")
-    said = ("broken.pdf: cannot be read", "notes.txt: is not UTF-8", "left out: 1 of the unknown kind .png")
+    said = ("broken.pdf: cannot be read", "notes.txt: is not UTF-8", "left out: 1 .png")
     wait_until(lambda: all(any(line.startswith(start) for line in live.said) for start in said))
     listed = {each["name"]: each for each in list_documents(live)["documents"]}
     assert (listed["orle.txt"]["passages"], "cannot" in listed["broken.pdf"]["left_out"]) == (1, True)

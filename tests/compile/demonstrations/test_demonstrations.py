@@ -136,7 +136,6 @@ def test_labeled_shows_examples_to_predictors_that_they_label(program, examples)
 @pytest.mark.parametrize(
     ("options", "error", "named"),
     [
-        ({"optimizer": "bootstrop"}, UnknownName, "'bootstrap'"),
         ({"max_demos": 3}, UnknownName, "'max_demos'"),
         ({"examples": []}, UsageError, "trainset"),
         ({"optimizer": "mipro", "auto": "light", "num_candidates": 2}, UsageError, "mipro"),

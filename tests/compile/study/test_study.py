@@ -212,6 +212,7 @@ def test_the_programs_own_settings_and_demonstrations_are_tried():
         ({"storage": "list.db"}, StudyError, r"list\.db"),
         ({"storage": "nonsense://me:secret@somewhere"}, StudyError, "nonsense://somewhere"),
         ({"timeout_seconds": 3}, UnknownName, "timeout_seconds"),
+        ({"storage": "new.db", "ranges": {"carful": (0, 1)}}, UnknownName, "'careful'"),
     ],
 )
 def test_refusals(wrong, error, message, tmp_path, monkeypatch):
@@ -222,6 +223,7 @@ def test_refusals(wrong, error, message, tmp_path, monkeypatch):
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
     assert (tmp_path / "list.db").read_text() == "a shopping list\nmilk\n"
+    assert not (tmp_path / "new.db").exists()
 
 
 def test_importances_are_told_from_twenty_complete_trials_on_unless_they_are_equal():

@@ -119,7 +119,7 @@ def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path: 
     found, reading = read(root)
     assert list(found) == ["a.txt"]
     assert reading.left_out == {
-        "hidden": 2, "not regular files": 1, "of the unknown kind .png": 1, "symbolic links": 3,
+        "hidden": 2, "not regular files": 1, ".png (not a kind that is read)": 1, "symbolic links": 3,
     }  # fmt: skip
     with pytest.raises(DataError, match="there is no such folder"):
         find_files(root / "absent")
