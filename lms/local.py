@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,15 +37,12 @@ class HFEngine(NeverCopied, InProcessEngine):
     def __init__(self, path_or_id: str, device: str | None = None, max_new_tokens: int = 512):
         self.max_new_tokens = max_new_tokens
         self.settings = {"path_or_id": path_or_id, "device": device, "max_new_tokens": max_new_tokens}
-        self._lock = threading.RLock()
-        self._local: LocalModel | None = None
+        self._lock = threading.Lock()
 
-    def load(self) -> LocalModel:
-        """The model, which is loaded at the first call."""
-        with self._lock:
-            if self._local is None:
-                self._local = LocalModel(self.settings["path_or_id"], self.settings["device"])
-            return self._local
+    @functools.cached_property
+    def local(self) -> LocalModel:
+        """The model, which is loaded when it is first asked for."""
+        return LocalModel(self.settings["path_or_id"], self.settings["device"])
 
     def complete(self, request: Request) -> Response:
         """Reply to one request, with token log-probabilities if `request.config.logprobs` is set.
@@ -57,7 +55,7 @@ class HFEngine(NeverCopied, InProcessEngine):
         turns: list[Mapping[str, str]] = [{"role": "system", "content": system}] if system else []
         turns += [{"role": message.role, "content": message.text or ""} for message in request.messages]
         with self._lock:
-            local = self.load()
+            local = self.local
             ids = local.chat_ids(turns)
             limit = local.room(len(ids), config.max_tokens or self.max_new_tokens)
             tokens, logprobs = local.generate(ids, limit, config)
@@ -140,18 +138,16 @@ class LocalModel:
 
         continued = turns[-1]["role"] == "assistant"
         ends = {"continue_final_message": True} if continued else {"add_generation_prompt": True}
-        system, *rest = turns
-        ways = [turns]
-        if system["role"] == "system" and rest:
-            ways.append([{**rest[0], "content": f"{system['content']}\n\n{rest[0]['content']}"}, *rest[1:]])
-        problem: object = None
-        for way in ways:
-            try:
-                text = self.tokenizer.apply_chat_template([dict(turn) for turn in way], tokenize=False, **ends)
-                return list(self.tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
-            except TemplateError as error:
-                problem = error
-        raise LanguageModelError(f"the chat template of {self.name!r} cannot render these messages: {problem}")
+        try:
+            text = self.tokenizer.apply_chat_template([dict(turn) for turn in turns], tokenize=False, **ends)
+        except TemplateError as error:
+            system, *rest = turns
+            if system["role"] == "system" and rest:
+                first = {**rest[0], "content": f"{system['content']}\n\n{rest[0]['content']}"}
+                return self.chat_ids([first, *rest[1:]])
+            problem = f"the chat template of {self.name!r} cannot render these messages: {error}"
+            raise LanguageModelError(problem) from error
+        return list(self.tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
 
     def room(self, prompt: int, wanted: int) -> int:
         """The tokens that the model may write after `prompt` tokens: those wanted, or those its context window leaves.

@@ -17,17 +17,9 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import dspy
+from dspy.utils import exceptions
 from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
-from dspy.utils.exceptions import (
-    ContextWindowExceededError,
-    LMConfigurationError,
-    LMError,
-    LMInvalidRequestError,
-    LMProviderError,
-    LMServerError,
-    LMUnsupportedFeatureError,
-    is_retryable_lm_error,
-)
+from dspy.utils.exceptions import ContextWindowExceededError, LMError, LMProviderError, is_retryable_lm_error
 from pydantic import BaseModel
 
 from knowgap.lms.cancelling import check_cancelled, pause
@@ -106,7 +98,7 @@ class UsageTracker(BaseCallback):
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
         """Count a request that failed, if it may have reached the language model."""
-        kept_back = isinstance(exception, (LMConfigurationError, LMUnsupportedFeatureError))
+        kept_back = isinstance(exception, (exceptions.LMConfigurationError, exceptions.LMUnsupportedFeatureError))
         if isinstance(exception, LMError) and not kept_back and not _refuses_connections(exception):
             self.add(Usage(calls=1, failed_calls=1))
 
@@ -254,7 +246,7 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[..., T], *, at_first: bool 
         except LMError as error:
             passes = is_retryable_lm_error(error) or is_garbled(error)
             if not passes or attempt >= lm.num_retries or (at_first and _refuses_connections(error)):
-                refused = isinstance(error, (LMInvalidRequestError, LMServerError))
+                refused = isinstance(error, (exceptions.LMInvalidRequestError, exceptions.LMServerError))
                 if refused and not isinstance(error, ContextWindowExceededError) and _TOO_LONG.search(str(error)):
                     raise ContextWindowExceededError(model=lm.model, message=str(error)) from error
                 raise

@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import (
-    LMAuthError,
-    LMError,
-    LMServerError,
-    LMTimeoutError,
-    LMTransportError,
-)
+from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeoutError, LMTransportError
 from pydantic import Json, TypeAdapter, ValidationError
 
 from knowgap.errors import (
@@ -41,7 +35,6 @@ TRAINED = ("know", "relevant", "decompose", "generator")
 _LONGEST_QUERY = 256
 """Tokens of a query or an answer of RQ-RAG's generator at most."""
 
-_SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
 _SHORTEST_KEY = 8  # characters
 
 _OPTIONS: dict[str, Any] = {
@@ -139,12 +132,6 @@ def load_trained(argument: str, where: str | Path) -> Any:
 
         return CrossEncoderReranker(folder, default_threshold=0.0)
     return make_lm(place)
-
-
-def is_secret(name: str) -> bool:
-    """Whether a setting of a language model is, by its name, a secret or the address of its server."""
-    lower = name.lower()
-    return lower.endswith("token") or any(word in lower for word in _SECRET)
 
 
 def parse_options(written: Mapping[str, str]) -> dict[str, Any]:

@@ -91,20 +91,6 @@ def _harmless(text: str) -> str:
     return _MARKS.sub(lambda mark: f"{mark[0]} ", text.strip())
 
 
-def add_control_tokens(tokenizer: Any, model: Any = None) -> None:
-    """Give a tokenizer the control tokens that it lacks and the chat template, and resize a model's embeddings.
-
-    New embeddings are drawn around the mean of the others (Transformers' `mean_resizing`).
-    """
-    from transformers import AddedToken
-
-    # They are no special tokens, since servers leave these out of a reply.
-    tokenizer.add_tokens([AddedToken(token, normalized=False, special=False) for token in CONTROL_TOKENS])
-    tokenizer.chat_template = CHAT_TEMPLATE
-    if model is not None and len(tokenizer) > model.get_input_embeddings().num_embeddings:
-        model.resize_token_embeddings(len(tokenizer))
-
-
 class TranscriptAdapter(dspy.Adapter):
     """Shows a predictor's inputs as a transcript, which a generator continues with a query or an answer.
 

@@ -16,12 +16,13 @@ from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.metrics.answers import reference_answers
 from knowgap.lms.cache import CONNECTION_OPTIONS, ENDPOINT_SETTINGS
-from knowgap.lms.providers import is_secret
 from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling
 from knowgap.storage.files import folder_digest, json_digest
 
+_SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
+"""What is in the name of a setting that is a secret or the address of a server."""
 _PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "torch", "transformers")
 
 
@@ -157,11 +158,15 @@ def lm_settings(lm: Any) -> dict[str, Any]:
 def _shown(value: Any) -> Any:
     """A JSON value without secrets."""
     if isinstance(value, Mapping):
-        shown = {str(name): _shown(part) for name, part in value.items() if not is_secret(str(name))}
+        shown = {str(name): _shown(part) for name, part in value.items() if not _is_secret(str(name).lower())}
         return {name: part for name, part in shown.items() if part is not None}
     if isinstance(value, (list, tuple)):
         return [_shown(part) for part in value]
     return value if isinstance(value, (str, int, float)) else None
+
+
+def _is_secret(name: str) -> bool:
+    return name.endswith("token") or any(word in name for word in _SECRET)
 
 
 @functools.cache

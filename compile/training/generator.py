@@ -24,13 +24,12 @@ from knowgap.compiling.teacher import ask_teacher, write_records
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.compiling.training.fit import TrainingResult
 from knowgap.compiling.training.language_model import IGNORED, Conversation, Row, train_language_model
-from knowgap.lms.local import LocalModel
 from knowgap.lms.transcripts import (
+    CHAT_TEMPLATE,
     CONTROL_TOKENS,
     EVIDENCE,
     EVIDENCE_END,
     TranscriptStep,
-    add_control_tokens,
     transcript,
     written,
 )
@@ -187,7 +186,10 @@ def train_generator(
         if not record.dropped:
             steps = [TranscriptStep(record.action, query, found) for query, found in record.steps]
             learnt.append(transcript(STYLES[record.style], record.question, steps, written("answer", record.answer)))
-    special: Any = {"encode": lambda local, turns: encode(local.tokenizer, turns), "prepare": _add_control_tokens}
+    special: Any = {
+        "encode": lambda local, turns: encode(local.tokenizer, turns),
+        "prepare": lambda local: add_control_tokens(local.tokenizer, local.model),
+    }
     facts = {"kind": "rq-rag"}
     return train_language_model(learnt, output, base, config, facts=facts, progress=progress, **special)
 
@@ -207,10 +209,21 @@ def encode(tokenizer: Any, messages: Conversation) -> Row:
     return {"input_ids": ids, "labels": [id if own else IGNORED for id, own in zip(ids, learnt, strict=True)]}
 
 
-def _add_control_tokens(local: LocalModel) -> dict[str, Any]:
-    """Add the control tokens to a model; return the settings of LoRA by which their embeddings are trained."""
-    model, tokenizer = local.model, local.tokenizer
-    add_control_tokens(tokenizer, model)
+def add_control_tokens(tokenizer: Any, model: Any) -> dict[str, Any]:
+    """Give a tokenizer the control tokens that it lacks and the chat template, and a model embeddings for them.
+
+    New embeddings are drawn around the mean of the others (Transformers' `mean_resizing`).
+
+    Returns:
+        The settings of LoRA by which these embeddings are trained.
+    """
+    from transformers import AddedToken
+
+    # They are no special tokens, since servers leave these out of a reply.
+    tokenizer.add_tokens([AddedToken(token, normalized=False, special=False) for token in CONTROL_TOKENS])
+    tokenizer.chat_template = CHAT_TEMPLATE
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        model.resize_token_embeddings(len(tokenizer))
     names = {part: name.rpartition(".")[2] for name, part in model.named_modules()}
     given, read = model.get_input_embeddings(), model.get_output_embeddings()
     settings: dict[str, Any] = {

@@ -8,11 +8,10 @@ cannot forge a field, since `without_marks` makes their marks harmless.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, get_args, get_origin
 
@@ -68,7 +67,7 @@ def read_fields(signature: type[dspy.Signature], reply: str) -> Raw | None:
 
 def _found(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
     """The fields of a reply by name, in each form that it has."""
-    marker, tag, label = _headings(tuple(signature.output_fields), tuple(signature.fields))
+    marker, tag, label = _headings(signature)
     yield from _sections(text, marker, signature)
     yield from _objects(text, signature)
     yield from _sections(text, tag, signature)
@@ -78,17 +77,16 @@ def _found(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
     yield _alone(text, signature)
 
 
-@functools.lru_cache(maxsize=1024)
-def _headings(outputs: tuple[str, ...], fields: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+def _headings(signature: type[dspy.Signature]) -> tuple[re.Pattern[str], ...]:
     """The patterns of a marker, of a tag or its end, and of a label; group 1 is the name of the field, if it has one.
 
     Markers may lack their signs or spaces. Labels stand at the beginning of a line, in bold, in a list or as a heading.
     """
-    marked, tagged, mark = _spelled([*outputs, "completed"]), _spelled(outputs), r"[*_`\"']{0,3}"
-    labelled = rf"(?:[-*•][ \t]+)?{mark}({_spelled(fields)}){mark}"
+    named, mark = _spelled(signature.output_fields), r"[*_`\"']{0,3}"
+    labelled = rf"(?:[-*•][ \t]+)?{mark}({_spelled(signature.fields)}){mark}"
     return (
-        re.compile(rf"[*`]{{0,3}}\[\[[ \t#]*({marked})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M),
-        re.compile(rf"<({tagged})>|</(?:{tagged})>", re.I),
+        re.compile(rf"[*`]{{0,3}}\[\[[ \t#]*({named}|completed)[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M),
+        re.compile(rf"<({named})>|</(?:{named})>", re.I),
         re.compile(rf"^[ \t>#]*{labelled}[ \t]*(?::[*_]{{0,3}}|#*[ \t]*$)", re.I | re.M),
     )
 
@@ -232,22 +230,16 @@ def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
     A passage that holds `[[ ## answer ## ]]`, `<answer>` or `{"answer": …}` could otherwise end a field of a reply that
     quotes it, and begin another. Keys become `"answer (quoted)"`. Tags and keys with other names stay.
     """
-    mark = _mark(tuple(signature.fields))
-    return map_texts(value, lambda text: mark.sub(lambda f: f"{f[0]} " if f[0] in "[<" else f"{f[0]} (quoted)", text))
-
-
-@functools.lru_cache(maxsize=1024)
-def _mark(names: tuple[str, ...]) -> re.Pattern[str]:
-    """The first character of a marker or tag, and the quotation mark behind the key of an object."""
-    named = _spelled(names)
-    return re.compile(
+    named = _spelled(signature.fields)
+    mark = re.compile(  # the first character of a marker or tag, or the key of an object
         rf"\[(?=\[[ \t]*(?:#|(?:{named}|completed)\b))|<(?=/?\s*(?:{named}|think(?:ing)?)\b)"
         rf"|(?<=[\"'“‘])(?:{named})(?=\\*[\"'”’]\s*:)",
         re.I,
     )
+    return map_texts(value, lambda text: mark.sub(lambda f: f"{f[0]} " if f[0] in "[<" else f"{f[0]} (quoted)", text))
 
 
-def _spelled(names: Sequence[str]) -> str:
+def _spelled(names: Iterable[str]) -> str:
     """A pattern for any of these names, whose words may be joined or stand apart."""
     return "|".join(r"[ _-]?".join(map(re.escape, name.split("_"))) for name in sorted(names, key=len, reverse=True))
 

@@ -8,10 +8,10 @@ from dspy.utils.exceptions import AdapterParseError
 from endpoint import endpoint
 from support import OverlapRetriever, scripted_lm
 
-from knowgap.compiling.training.generator import IGNORED, encode
+from knowgap.compiling.training.generator import IGNORED, add_control_tokens, encode
 from knowgap.lms.local import LocalModel
 from knowgap.lms.providers import load_trained
-from knowgap.lms.transcripts import TranscriptAdapter, TranscriptStep, add_control_tokens, transcript, written
+from knowgap.lms.transcripts import TranscriptAdapter, TranscriptStep, transcript, written
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Malformed
 from knowgap.retrieval.passage import Passage

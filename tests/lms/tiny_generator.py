@@ -2,8 +2,8 @@
 
 import random
 
-from knowgap.compiling.training.generator import encode
-from knowgap.lms.transcripts import TranscriptStep, add_control_tokens, transcript, written
+from knowgap.compiling.training.generator import add_control_tokens, encode
+from knowgap.lms.transcripts import TranscriptStep, transcript, written
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
 from tests.lms.local.tiny_models import byte_tokenizer

@@ -55,7 +55,7 @@ def test_log_probabilities_are_given_when_asked_for(engine):
     import torch
 
     assert engine.complete(ask()).logprobs is None
-    reply, local = engine.complete(ask(logprobs=2)), engine.load()
+    reply, local = engine.complete(ask(logprobs=2)), engine.local
     assert reply.usage.output_tokens - 1 <= len(reply.logprobs) <= reply.usage.output_tokens
     assert engine.complete(ask(logprobs=0, temperature=2.0, seed=1)).logprobs != reply.logprobs
     prompt = local.chat_ids([{"role": "system", "content": "Answer."}, {"role": "user", "content": "who wrote it?"}])
