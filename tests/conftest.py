@@ -75,6 +75,19 @@ def build_once(folders: pytest.TempPathFactory, name: str, build: Callable[[Path
     return place
 
 
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch):
+    """An endpoint in this process; there is no key for another one."""
+    from endpoint import endpoint
+
+    from knowgap.lms import quiet_dspy
+
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    quiet_dspy()
+    with endpoint() as server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index that commands on the bundled sample use; tests take copies."""

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import dspy
 from support import in_chat_format
+
+from knowgap.lms import make_lm
 
 Fault = tuple[int, dict[str, str], str]
 """Status, headers and body of an answer that is no reply."""
@@ -48,6 +51,10 @@ class Endpoint:
 
     def prompts(self) -> list[str]:
         return [body["messages"][-1]["content"] for body in list(self.bodies)]
+
+    def lm(self, **options: Any) -> dspy.LM:
+        """A language model that it answers for."""
+        return make_lm("openai/local", api_base=self.api_base, **options)
 
 
 def reply(text: str) -> str:

@@ -120,7 +120,8 @@ class ProgramEngine(ScriptedEngine):
             (tuple(predictor.signature.output_fields), frozenset(predictor.signature.input_fields)): name
             for name, predictor in program.named_predictors()
         }
-        self.names.setdefault((("answer",), frozenset({"question", "text", "style"})), "shorten")
+        for act, given in (("shorten", "text"), ("reserved", "passages")):  # which every program may ask
+            self.names.setdefault((("answer",), frozenset({"question", given, "style"})), act)
 
     def _play(self, outputs: tuple[str, ...], inputs: dict[str, Any]) -> Mapping[str, Any] | str:
         act = self.names[outputs, frozenset(inputs)]
@@ -153,17 +154,18 @@ def play(program: dspy.Module, question: str, **script: Any) -> tuple[dspy.Predi
 
 
 class TableRetriever:
-    """Finds what a table says: query → passages, best first. A query that is not in the table finds nothing."""
+    """Finds what a table says: query → passages, best first; without a table, the same passages for every query.
 
-    def __init__(self, table: Mapping[str, Sequence[Passage]]):
+    A query that is not in the table finds nothing.
+    """
+
+    def __init__(self, table: Mapping[str, Sequence[Passage]] | Sequence[Passage]):
         self.table, self.searched = table, []
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         self.searched += queries
-        return [
-            rank_hits([(passage, 1.0 / n) for n, passage in enumerate(self.table.get(query, ()), start=1)], k)
-            for query in queries
-        ]
+        found = [self.table.get(query, ()) if isinstance(self.table, Mapping) else self.table for query in queries]
+        return [rank_hits([(passage, 1.0 / n) for n, passage in enumerate(each, start=1)], k) for each in found]
 
 
 class OverlapRetriever:

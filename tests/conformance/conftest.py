@@ -1,5 +1,5 @@
-"""Failed assertions of the suite show their values, as those of tests do."""
+"""Failed assertions of its helpers show their values, as those of tests do."""
 
 import pytest
 
-pytest.register_assert_rewrite("conformance.program_suite", "conformance.material")
+pytest.register_assert_rewrite("conformance.material")

@@ -13,8 +13,6 @@ from collections import Counter
 from dspy.utils.exceptions import ContextWindowExceededError
 from support import ScriptedEngine, in_chat_format
 
-__all__ = ["NEVER", "SPOILT", "UNREADABLE", "TypedEngine", "never_settling", "settling"]
-
 
 class TypedEngine(ScriptedEngine):
     """A language model that fills in the output fields by their names and types.

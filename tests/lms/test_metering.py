@@ -20,7 +20,7 @@ from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelUnreachable
-from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
+from knowgap.lms import check_reachable, metering
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.lms.metering import Usage, UsageTracker, token_prices, track_usage, usage_of
 from knowgap.programs.baselines.rag import Direct
@@ -29,32 +29,10 @@ NOT_JSON = (200, {}, '{"choices": [{"mess')
 
 
 @pytest.fixture
-def server(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    quiet_dspy()
-    with endpoint() as server:
-        yield server
-
-
-@pytest.fixture
 def pauses(monkeypatch):
     made = []
     monkeypatch.setattr(metering, "pause", made.append)
     return made
-
-
-@pytest.fixture
-def local(server):
-    """Makes models that the server answers for."""
-    made = []
-
-    def make(**options):
-        made.append(make_lm("openai/local", api_base=server.api_base, **options))
-        return made[-1]
-
-    yield make
-    for lm in made:
-        lm.close()
 
 
 def asked(lm):
@@ -69,9 +47,9 @@ def asked(lm):
         ([(429, {"Retry-After": "3600"}, "{}"), (503, {"Retry-After": "7"}, "{}")], [60, 7]),
     ],
 )
-def test_faults_that_pass_are_waited_for(server, local, pauses, faults, made):
+def test_faults_that_pass_are_waited_for(server, pauses, faults, made):
     server.faults = faults
-    assert asked(local()) == "Tarn"
+    assert asked(server.lm()) == "Tarn"
     assert pauses == made
     assert len(server.bodies) == 3
     assert len({str(body) for body in server.bodies}) == 1
@@ -85,32 +63,31 @@ def test_faults_that_pass_are_waited_for(server, local, pauses, faults, made):
         (500, "Context size has been exceeded.", [1, 2, 4]),  # llama.cpp, whose slots may share the window
     ],
 )
-def test_a_prompt_that_is_too_long_is_no_fault_of_the_server(server, local, pauses, status, message, made):
+def test_a_prompt_that_is_too_long_is_no_fault_of_the_server(server, pauses, status, message, made):
     server.fault_of = lambda text: (status, {}, json.dumps({"error": {"message": message}}))
     with pytest.raises(dspy.ContextWindowExceededError):
-        asked(local(max_tokens=300))
+        asked(server.lm(max_tokens=300))
     assert pauses == made
 
 
 def test_a_server_that_is_gone_is_waited_for_but_not_at_first(server, pauses):
     with endpoint() as gone:
         pass
-    lm = make_lm("openai/local", api_base=gone.api_base)
+    lm = gone.lm()
     with pytest.raises(LanguageModelUnreachable, match=f"does not answer at {gone.api_base}"):
         check_reachable(lm)
     assert pauses == []
     with pytest.raises(LMError):
         asked(lm)
     assert pauses == [1, 2, 4]
-    lm.close()
 
 
-def test_a_cancelled_question_is_not_repeated_after_a_fault(server, local, monkeypatch):
+def test_a_cancelled_question_is_not_repeated_after_a_fault(server, monkeypatch):
     cancelled = threading.Event()
     server.fault_of = lambda text: (500, {}, "busy")
     monkeypatch.setattr(metering, "pause", lambda seconds: (cancelled.set(), pause(seconds)))
     with pytest.raises(CallsCancelled):
-        run_cancellable(cancelled, asked, local())
+        run_cancellable(cancelled, asked, server.lm())
     assert len(server.bodies) == 1
 
 
@@ -143,30 +120,30 @@ REFUSED = (400, {}, '{"error": {"message": "content filter"}}')
 
 
 @pytest.mark.parametrize(("fault", "calls"), [((500, {}, "busy"), 4), (REFUSED, 1), (None, 0)])
-def test_requests_that_end_in_an_error_are_counted_if_a_server_got_them(server, local, pauses, fault, calls):
+def test_requests_that_end_in_an_error_are_counted_if_a_server_got_them(server, pauses, fault, calls):
     server.fault_of = lambda text: fault
     if fault is None:
         with endpoint() as gone:
             server.api_base = gone.api_base
     with track_usage(UsageTracker()) as tracker, pytest.raises(LMError):
-        asked(local())
+        asked(server.lm())
     assert len(server.bodies) == calls
     assert tracker.usage == Usage(calls=calls, failed_calls=calls)
 
 
 @pytest.mark.parametrize(("fault", "failed"), [(REFUSED, True), (None, False)])
-def test_a_question_that_fails_costs_what_was_sent_for_it(server, local, pauses, fault, failed):
+def test_a_question_that_fails_costs_what_was_sent_for_it(server, pauses, fault, failed):
     """After an error, or a reply that fills the window."""
     server.fault_of, server.reply_of = lambda text: fault, lambda body: "cut " * 9
     example = dspy.Example(question="Where?", answer="Tarn").with_inputs("question")
-    [record] = evaluate(Direct(), [example], "f1", run=Run(local(max_tokens=9, cache=False))).records
+    [record] = evaluate(Direct(), [example], "f1", run=Run(server.lm(max_tokens=9, cache=False))).records
     assert record.cost.lm_calls == len(server.bodies) > 0
     assert record.cost.failed_calls == failed * len(server.bodies)
 
 
-def test_tokens_that_a_server_does_not_report_are_not_zero(server, local):
+def test_tokens_that_a_server_does_not_report_are_not_zero(server):
     server.usage_of = lambda written: {}
-    with dspy.context(lm=local()):
+    with dspy.context(lm=server.lm()):
         cost = Direct()(question="Where?").trace.cost
     assert (cost.lm_calls, cost.unreported_calls) == (1, 1)
     assert "– tokens" in str(cost)

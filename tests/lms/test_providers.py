@@ -7,7 +7,6 @@ from pathlib import Path
 
 import dspy
 import pytest
-from endpoint import endpoint
 
 from knowgap.compiling.evaluation.provenance import lm_settings
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
@@ -15,23 +14,16 @@ from knowgap.lms import ExtractiveEngine, check_reachable, make_lm, quiet_dspy
 from knowgap.lms.providers import parse_options
 
 
-@pytest.fixture
-def server():
-    with endpoint() as server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def offline(monkeypatch):
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def test_a_model_by_name(server):
     reader = make_lm("extractive", cache=False)
     assert isinstance(reader.engine, ExtractiveEngine)
     assert reader.model == "knowgap/extractive-8"
-    lm = make_lm("openai/local", api_base=server.api_base, temperature=0.5)
+    lm = server.lm(temperature=0.5)
     assert (lm.model, lm.kwargs["temperature"]) == ("openai/local", 0.5)
     for made in (reader, lm):
         check_reachable(made)
@@ -65,12 +57,11 @@ def test_an_endpoint_that_refuses_is_one_line_without_keys(server, monkeypatch, 
     monkeypatch.setenv("OTHER_API_KEY", "sk-of-the-environment")
     told = {"error": {"message": "neither sk-of-the-option nor sk-of-the-environment"}}
     server.faults = [(status, {}, json.dumps(told))]
-    lm = make_lm("openai/local", api_base=server.api_base, api_key="sk-of-the-option", num_retries=0)
+    lm = server.lm(api_key="sk-of-the-option", num_retries=0)
     with pytest.raises(kind, match=words) as error:
         check_reachable(lm)
     assert "\n" not in str(error.value)
     assert "sk-of" not in str(error.value)
-    lm.close()
 
 
 def test_replies_are_cached_apart_for_each_endpoint(server, tmp_path):
@@ -81,8 +72,6 @@ def test_replies_are_cached_apart_for_each_endpoint(server, tmp_path):
     assert len(server.bodies) == 2
     assert lm_settings(lms[0])["endpoint"] != lm_settings(lms[1])["endpoint"]
     assert server.api_base not in str(lm_settings(lms[0]))
-    for lm in lms:
-        lm.close()
 
 
 def test_threads_share_the_one_file_of_the_cache(tmp_path, monkeypatch):

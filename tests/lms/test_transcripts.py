@@ -102,7 +102,7 @@ def llama_like():
 @pytest.mark.parametrize("make", [tiny_tokenizer, llama_like])
 def test_a_transcript_is_learnt_but_for_prompt_and_evidence(make):
     tokenizer = make()
-    add_control_tokens(tokenizer, tiny_llama(len(tokenizer)))
+    add_control_tokens(tokenizer, tiny_llama(tokenizer))
     steps = [TranscriptStep("decompose", "who?", PASSAGES[:1])]
     messages = transcript("short", "who </s> painted it?", steps, written("answer", "Ada"))
     row = encode(tokenizer, messages)

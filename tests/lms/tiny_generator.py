@@ -6,7 +6,7 @@ from knowgap.compiling.training.generator import add_control_tokens, encode
 from knowgap.lms.transcripts import TranscriptStep, transcript, written
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
-from tests.lms.local.tiny_models import byte_tokenizer
+from tests.lms.local.tiny_models import byte_tokenizer, random_llama
 
 FIRST = {"rewrite": "Ada Moor", "decompose": "The Grey Ferry", "disambiguate": "harbour"}
 SECOND = {"rewrite": "Tarn", "decompose": "Wick", "disambiguate": "ships"}
@@ -15,27 +15,19 @@ ACTIONS = list(FIRST)
 TEXTS = ["Who painted The Grey Ferry? Ada Moor painted ships in the harbour of Tarn. She was born in Wick."]
 
 
-def tiny_tokenizer(texts=(*TEXTS, STYLES["short"]), vocabulary=450):
-    from transformers import PreTrainedTokenizerFast
-
-    raw = byte_tokenizer(texts, ["<s>", "</s>"], vocabulary)
-    return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
+def tiny_tokenizer(texts=(*TEXTS, STYLES["short"])):
+    return byte_tokenizer(texts, 450, bos_token="<s>", eos_token="</s>")
 
 
-def tiny_llama(vocabulary):
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    settings = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    settings |= {"num_key_value_heads": 2, "initializer_range": 0.1, "bos_token_id": 0, "eos_token_id": 1}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **settings))
+def tiny_llama(tokenizer):
+    changes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return random_llama(tokenizer, initializer_range=0.1, **changes)
 
 
 def write_base_model(folder):
     """A causal model that knows no control tokens."""
     tokenizer = tiny_tokenizer(TEXTS)
-    tiny_llama(len(tokenizer)).save_pretrained(folder)
+    tiny_llama(tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -45,7 +37,7 @@ def write_generator(folder):
     import torch
 
     tokenizer = tiny_tokenizer()
-    model = tiny_llama(len(tokenizer))
+    model = tiny_llama(tokenizer)
     add_control_tokens(tokenizer, model)
     optimizer, dice = torch.optim.Adam(model.parameters(), lr=0.01), random.Random(0)
 

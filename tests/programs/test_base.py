@@ -1,5 +1,6 @@
-"""What every program inherits beyond the conformance suite: its place in DSPy, and one reply to the same request."""
+"""What every program inherits beyond the conformance suite: one reply to a request, and nothing after it is left."""
 
+import asyncio
 import threading
 import time
 from contextlib import nullcontext
@@ -7,18 +8,15 @@ from contextlib import nullcontext
 import dspy
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
-from support import UNREADABLE, scripted_lm
+from support import ScriptedEngine, TableRetriever, lm_of, play, scripted_lm
 
 from knowgap.programs.base import Program
+from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.programs.baselines.rag import Direct
-from knowgap.programs.trace.recorder import TraceRecorder, recording, run_concurrently
-from knowgap.programs.trace.steps import Malformed, Stopped
-from knowgap.signatures import AnswerDirectly, SelfKnowledge
+from knowgap.programs.trace.recorder import TraceRecorder, recording, run_concurrently, threads
+from knowgap.signatures import SelfKnowledge
 
 QUESTION = "Who painted ships?"
-
-
-# In DSPy's hands.
 
 
 def test_a_question_leaves_nothing_where_no_history_is_wanted():
@@ -31,9 +29,6 @@ def test_a_question_leaves_nothing_where_no_history_is_wanted():
         with dspy.context(trace=[]):
             Direct()(question=QUESTION)
             assert [inputs["question"] for _, inputs, _ in dspy.settings.trace] == [QUESTION]
-
-
-# Calls, under `max_calls` and of the same request.
 
 
 @pytest.mark.parametrize("outcome", [None, ValueError("failed")])
@@ -62,39 +57,49 @@ def test_branches_that_ask_the_same_at_once_wait_for_one_reply_and_a_failed_requ
 
 
 class Thrice(Program):
-    """Asks three times whether it knows, and answers."""
+    """Asks the same three times."""
 
     needs_retriever = False
 
-    def __init__(self, same=False, config=None, **kwargs):
-        super().__init__(**kwargs)
-        self.same, self.config = same, config or {}
-        self.gate = dspy.Predict(SelfKnowledge)
-        self.answer = dspy.Predict(AnswerDirectly)
+    def __init__(self, config):
+        super().__init__()
+        self.config, self.gate = config, dspy.Predict(SelfKnowledge)
 
     def forward(self, question):
-        asked = [question if self.same else f"{question} {n}" for n in range(3)]
-        said = [self.ask(self.gate, question=each, config=self.config) for each in asked]
-        self.record(Stopped(reason="done"))
-        output = self.ask(self.answer, question=question, style="short")
-        return self.conclude(output.answer if output else "", [], said=[each is not None for each in said])
-
-
-def run(program, knows):
-    lm, engine = scripted_lm(lambda outputs, _: {"answer": "Oslo"} if "answer" in outputs else knows)
-    with dspy.context(lm=lm):
-        return program(question="Which capital?"), engine
-
-
-def test_asking_again_for_a_reply_that_cannot_be_read_does_not_count():
-    prediction, engine = run(Thrice(max_calls=3), UNREADABLE)
-    assert (prediction.answer, prediction.trace.stopped) == ("Oslo", "calls")
-    assert len(prediction.trace.of(Malformed)) == 2  # the third was not allowed
-    assert len(engine.calls) == prediction.trace.cost.lm_calls == 2 * 2 + 1
+        for _ in range(3):
+            self.ask(self.gate, question=question, config=self.config)
+        return self.conclude("Oslo", [])
 
 
 @pytest.mark.parametrize(("config", "calls"), [({"logprobs": True}, 1), ({"temperature": 1.0}, 3)])
 def test_the_same_request_is_made_once_unless_it_is_a_sample(config, calls):
-    prediction, engine = run(Thrice(same=True, config=config), {"knows": True})
-    assert prediction.said == [True] * 3
-    assert prediction.trace.cost.lm_calls == len(engine.calls) == calls + 1
+    prediction, engine = play(Thrice(config), QUESTION, gate=True)
+    assert prediction.trace.cost.lm_calls == len(engine.calls) == calls
+
+
+def test_a_question_that_is_left_calls_nothing_more():
+    held, free, told = threading.Event(), threading.Event(), []
+
+    class Held(ScriptedEngine):
+        def complete(self, request):
+            held.set()
+            free.wait(60)
+            return super().complete(request)
+
+    async def leave():
+        program = IterRetGen(TableRetriever({}), iterations=3)
+        asked = program.acall(question="Where?", listener=lambda step, _: told.append(step.kind))
+        task = asyncio.ensure_future(asked)
+        await asyncio.to_thread(held.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    engine = Held(lambda *_: {"answer": "Tarn"})
+    with dspy.context(lm=lm_of(engine)):
+        asyncio.run(leave())
+    free.set()
+    threads().shutdown()  # once all of it has ended
+    threads.cache_clear()
+    assert told.count("retrieved") == 1
+    assert len(engine.calls) <= 1

@@ -4,7 +4,7 @@ import pickle
 
 import dspy
 import pytest
-from support import TableEntailment, play, scripted_lm
+from support import TableEntailment, TableRetriever, play, scripted_lm
 
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.knowgap import KnowGap
@@ -14,23 +14,13 @@ from knowgap.programs.prediction import AnswerSource, CitedAnswer, cite_answer
 from knowgap.programs.replies.text import fits_style
 from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.documents.sources import Source
-from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.passage import Passage
 
 MOOR = Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871.")
 FERRY = Passage("ferry", "The Grey Ferry", "The Grey Ferry is a painting by Ada Moor. It hangs in Tarn.")
 MILL = Passage("mill", "The mill of Isk", "The mill grinds corn [/bold] for <b>three</b> villages.")
 ALL = [MILL, FERRY, MOOR]
 HOP = "Where was the painter of The Grey Ferry born?"
-
-
-class Fixed:
-    """An index that always finds the same."""
-
-    def __init__(self, *passages):
-        self.passages = passages
-
-    def search(self, queries, k):
-        return [[Hit(p, 1.0 / n, n) for n, p in enumerate(self.passages[:k], start=1)] for _ in queries]
 
 
 def answered(program, answer):
@@ -50,13 +40,13 @@ def ids(citation):
 
 def test_each_sentence_of_a_long_answer_is_a_statement():
     answer = "Ada Moor was born in Wick [1][3]. Bo Reed built the bridge of Aldern in 1850."
-    supported, unsupported = answered(RAG(Fixed(*ALL), style="long"), answer).citations
+    supported, unsupported = answered(RAG(TableRetriever(ALL), style="long"), answer).citations
     assert (supported.statement, ids(supported), supported.absent) == ("Ada Moor was born in Wick.", ["moor"], ())
     assert (ids(unsupported), unsupported.absent) == ([], ("1850", "Bo Reed", "Aldern"))
 
 
 def test_a_short_answer_cites_passages_that_contain_it_and_most_of_the_question():
-    [citation] = answered(RAG(Fixed(*ALL)), "Wick").citations
+    [citation] = answered(RAG(TableRetriever(ALL)), "Wick").citations
     assert (citation.statement, ids(citation), citation.absent) == ("Wick", ["moor"], ())
     twin = Passage("twin", "Ada Moor", "Ada Moor, the painter of ships, was born in Wick in 1871.")
     inn = Passage("inn", "The Wick inn", "An inn of Wick.")
@@ -84,7 +74,7 @@ def test_a_yes_or_no_cites_what_the_question_is_about():
 
 @pytest.mark.parametrize(("answer", "style"), [("Unknown.", "short"), ("B", "choice")])
 def test_an_unknown_answer_and_an_option_cite_nothing(answer, style):
-    assert answered(RAG(Fixed(*ALL), style=style), answer).citations == []
+    assert answered(RAG(TableRetriever(ALL), style=style), answer).citations == []
 
 
 def test_passages_that_the_model_wrote_are_not_cited():
@@ -93,7 +83,8 @@ def test_passages_that_the_model_wrote_are_not_cited():
         "leaf": {"statements": [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]},
         "main": {"answerable": True, "answer": "Wick", "confidence": 4, "explanation": "…"},
     }
-    [citation] = play(MIGRES(Fixed(), iterations=1, entailment=TableEntailment()), HOP, **script)[0].citations
+    prediction, _ = play(MIGRES(TableRetriever([]), iterations=1, entailment=TableEntailment()), HOP, **script)
+    [citation] = prediction.citations
     assert citation.to_dict() == {"statement": "Wick", "supported": False, "passages": [], "absent": []}
 
 
@@ -112,7 +103,7 @@ def test_the_language_model_is_asked_once_for_all_statements_and_counts():
     answer = "Ada Moor was born in Wick. She painted The Grey Ferry. Bo Reed built it."
     reply = {"answer": answer, "sources": ["3", "2, 3", "none"]}
     lm, engine = scripted_lm(lambda fields, _: {name: reply[name] for name in fields})
-    program = RAG(Fixed(*ALL), style="long")
+    program = RAG(TableRetriever(ALL), style="long")
     program.part_names, program.entailment = ("retriever", "entailment"), LMEntailment()
     with dspy.context(lm=lm):
         prediction = program(question=HOP)
@@ -134,7 +125,7 @@ VENN = Passage("venn", "Ada Venn", "Ada Venn was an engineer. Ada Venn was born 
 
 
 def numbered(answer, *passages):
-    return CitedAnswer.of(answered(RAG(Fixed(*passages or (VENN, BRIDGE)), style="sentence"), answer))
+    return CitedAnswer.of(answered(RAG(TableRetriever(passages or (VENN, BRIDGE)), style="sentence"), answer))
 
 
 def test_numbers_stand_before_the_end_of_each_statement_in_the_order_of_the_text():
@@ -203,7 +194,7 @@ TITLE = "The Boat That Came Back to Orle in Spring: Part Two"
 )
 def test_knowgap_shortens_a_sentence_where_a_short_answer_is_asked_for(question, answer, settings, shortened):
     last = {"explanation": "", "relevant_ids": [1], "supported": True, "answer": answer}
-    program = KnowGap(Fixed(*ALL), iterations=1, **settings)
+    program = KnowGap(TableRetriever(ALL), iterations=1, **settings)
     prediction, engine = play(program, question, last=last, shorten=lambda inputs: inputs["text"][:8])
     assert engine.acts == ["last", *["shorten"] * shortened]
     assert prediction.answer == (answer[:8] if shortened else answer)

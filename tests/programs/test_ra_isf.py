@@ -9,7 +9,7 @@ import pytest
 from support import UNREADABLE, ProgramEngine, TableReranker, TableRetriever, lm_of, play
 
 from knowgap.programs.ra_isf import RAISF
-from knowgap.programs.trace.steps import Asked, Judged, Retrieved, Stopped
+from knowgap.programs.trace.steps import Asked, Judged, Malformed, Retrieved, Stopped
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES, SubAnswer
 
@@ -122,21 +122,21 @@ def test_what_is_known_or_read_is_answered_at_once_also_if_the_answer_is_unknown
     assert prediction.sub_answers == []
 
 
+def test_asking_again_for_a_reply_that_cannot_be_read_is_no_call_of_max_calls():
+    script = {**mother(know=UNREADABLE, reserved="unknown"), "relevant": UNREADABLE}
+    prediction, engine = run(script, MOTHER, MOTHER_TABLE, max_calls=3)
+    assert engine.acts == [*["know"] * 2, *["relevant"] * 2, "reserved"]
+    assert len(prediction.trace.of(Malformed)) == 2
+
+
 def two_more(inputs):
     return [f"{inputs['question']} a", f"{inputs['question']} b"]
-
-
-class One:
-    """Finds one passage, whatever is asked."""
-
-    def search(self, queries, k):
-        return TableRetriever(dict.fromkeys(queries, passages("Anything"))).search(queries, k)
 
 
 @pytest.mark.parametrize(("depth", "critical"), [(0, 4), (2, 12)])
 def test_depth_is_counted_and_capped(depth, critical):
     """Line 1: a question below D_th decompositions and one more is unknown, and nothing is asked for it."""
-    prediction, engine = play(RAISF(One(), depth=depth), "Q", **model(parts=two_more))
+    prediction, engine = play(RAISF(TableRetriever(passages("Anything")), depth=depth), "Q", **model(parts=two_more))
     trace = prediction.trace
     questions, inner = asked(trace), 2 ** (depth + 1) - 1
     assert len(questions) == 2 ** (depth + 2) - 1

@@ -5,8 +5,9 @@ import pytest
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import NLICrossEncoder, T5TrueNLI, make_entailment
+from tests.lms.local.tiny_models import write_language_model
 from tests.retrieval.conformance import corpus
-from tests.retrieval.tiny import write_cross_encoder, write_t5
+from tests.retrieval.tiny import write_cross_encoder
 
 TEXTS = [str(passage) for passage in corpus(8)]
 PAIRS = [(premise, hypothesis) for premise in TEXTS for hypothesis in TEXTS[::3]]
@@ -20,7 +21,7 @@ def models(tmp_path_factory):
         "nli": write_cross_encoder(folder / "nli", TEXTS, names=LABELS),
         "binary": write_cross_encoder(folder / "binary", TEXTS, labels=1),
         "unnamed": write_cross_encoder(folder / "unnamed", TEXTS, labels=3),
-        "t5": write_t5(folder / "t5", TEXTS),
+        "t5": write_language_model(folder / "t5", "seq2seq", initializer_factor=2.0),
     }
 
 

@@ -21,7 +21,7 @@ from knowgap.lms.local import LocalModel
 from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, make_entailment, make_reranker, open_index
 from knowgap.retrieval.hub import model_digest, model_folder
 from tests.lms.local.tiny_models import write_language_model
-from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_encoder, write_t5
+from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_encoder
 
 TEXTS = ["A lighthouse on the cape.", "Ada Venn built the bridge."]
 PASSAGES = [Passage(str(number), "", text) for number, text in enumerate(TEXTS)]
@@ -39,10 +39,11 @@ USES: dict[str, tuple[str, Callable[[str], Any]]] = {
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    kinds = {"cross": write_cross_encoder, "t5": write_t5, "bi": write_bi_encoder, "colbert": write_colbert}
+    kinds = {"cross": write_cross_encoder, "bi": write_bi_encoder, "colbert": write_colbert}
     for name, write in kinds.items():
         write(folder / name, TEXTS)
-    write_language_model(folder / "lm", "causal")
+    for name, kind in (("lm", "causal"), ("t5", "seq2seq")):
+        write_language_model(folder / name, kind)
     return folder
 
 

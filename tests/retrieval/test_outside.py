@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,29 +72,34 @@ def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path, name: str,
         open_outside(f"faiss:{folder}").search(["Tarn?"], 1)
 
 
-def respond(path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+def respond(request: httpx.Request) -> httpx.Response:
     """What FlashRAG's server and Elasticsearch answer."""
-    if path == "/batch_search":
-        asked = json.loads(body)
+    asked = json.loads(request.content)
+    if request.url.path == "/batch_search":
         found = [ROWS[: asked["top_n"]]] * len(asked["query"])
-        return 200, {}, json.dumps([found, [[2.5, 1.5][: asked["top_n"]]] * len(found)]).encode()
-    if path == "/wiki/_search":
-        search = json.loads(body)
-        assert search["query"]["multi_match"]["query"].startswith(("Tarn?", "query"))
+        return httpx.Response(200, json=[found, [[2.5, 1.5][: asked["top_n"]]] * len(found)])
+    if request.url.path == "/wiki/_search":
+        assert asked["query"]["multi_match"]["query"].startswith(("Tarn?", "query"))
         hits = [{"_id": row["id"], "_score": s, "_source": row} for row, s in zip(ROWS, (2.5, 1.5), strict=True)]
-        return 200, {}, json.dumps({"hits": {"hits": hits[: search["size"]]}}).encode()
-    return 404, {}, b'{"detail": "Not Found"}'
+        return httpx.Response(200, json={"hits": {"hits": hits[: asked["size"]]}})
+    return httpx.Response(404, json={"detail": "Not Found"})
 
 
 @pytest.fixture
-def server() -> Iterator[str]:
-    with serve(respond) as url:
-        yield url
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[httpx.Request], httpx.Response]], None]:
+    """Makes a function answer all requests in place of servers."""
+
+    def serve(answer: Callable[[httpx.Request], httpx.Response]) -> None:
+        client = functools.partial(httpx.Client, transport=httpx.MockTransport(answer))
+        monkeypatch.setattr(httpx, "Client", client)
+
+    return serve
 
 
-@pytest.mark.parametrize("form", ["elasticsearch+{}/wiki", "opensearch+{}/wiki", "flashrag+{}"])
-def test_servers_are_named_by_their_protocol(server: str, form: str):
-    index = open_outside(form.format(server))
+@pytest.mark.parametrize("name", ["elasticsearch+http://h/wiki", "opensearch+http://h/wiki", "flashrag+http://h"])
+def test_servers_are_named_by_their_protocol(serve: Any, name: str):
+    serve(respond)
+    index = open_outside(name)
     both, nothing, again = index.search(["Tarn?", "", "Tarn?"], k=2)
     assert [(hit.passage.id, hit.score, hit.rank) for hit in both] == [("tarn", 2.5, 1), ("moth", 1.5, 2)]
     assert both[0].passage.to_dict() == TARN
@@ -104,10 +108,10 @@ def test_servers_are_named_by_their_protocol(server: str, form: str):
     index.close()
 
 
-def test_a_search_that_a_server_refuses_is_told_without_the_password(server: str):
-    address = server.replace("http://", "http://me:secret@")
+def test_a_search_that_a_server_refuses_is_told_without_the_password(serve: Any):
+    serve(respond)
     with pytest.raises(IndexFolderError, match="Not Found") as refused:
-        open_outside(f"elasticsearch+{address}/other").search(["broken"], 1)
+        open_outside("elasticsearch+http://me:secret@h/other").search(["broken"], 1)
     assert "secret" not in str(refused.value)
 
 
@@ -139,36 +143,6 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
     (tmp_path / "damaged").mkdir()
     with pytest.raises(IndexFolderError, match="Format version"):
         open_outside(f"lucene:{tmp_path / 'damaged'}")
-
-
-@contextmanager
-def serve(answer: Callable[[str, bytes], tuple[int, dict[str, str], bytes]]) -> Iterator[str]:
-    """Answer each request with the status, the headers and the content that `answer` gives for its path and body."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            status, headers, content = answer(self.path, body)
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(content))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def do_GET(self) -> None:
-            self.do_POST()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def serving(index, **options):
@@ -214,11 +188,9 @@ def test_remote_equals_local():
         (b"<html>", "something other than passages"),
     ],
 )
-def test_answers_of_servers(answer, expected):
-    def respond(path, body):
-        return 200 if path == "/api/search" else 404, {}, answer
-
-    with serve(respond) as url, closing(RemoteRetriever(f"{url}/api/search")) as remote:
+def test_answers_of_servers(serve, answer, expected):
+    serve(lambda request: httpx.Response(200 if request.url.path == "/api/search" else 404, content=answer))
+    with closing(RemoteRetriever("http://h/api/search")) as remote:
         if isinstance(expected, Passage):
             assert remote.search(["a"], 1)[0][0].passage == expected
         else:

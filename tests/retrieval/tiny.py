@@ -120,28 +120,6 @@ def logits_of(folder, pairs):
         return torch.cat([model(**tokenizer(*pair, return_tensors="pt")).logits for pair in pairs])
 
 
-def write_t5(folder, texts, *, seed=1):
-    """A T5ForConditionalGeneration with one layer of random weights, and a tokenizer of whole words."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
-
-    words = sorted({word for text in texts for word in text.split()} | {"premise:", "hypothesis:"})
-    vocabulary = {word: i for i, word in enumerate(dict.fromkeys(["<pad>", "</s>", "<unk>", "0", "1", *words]))}
-    raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    raw.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    folder.mkdir(parents=True, exist_ok=True)
-    PreTrainedTokenizerFast(
-        tokenizer_object=raw, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=512
-    ).save_pretrained(folder)
-    config = T5Config(
-        vocab_size=len(vocabulary), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
-        decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, initializer_factor=5.0,
-    )  # fmt: skip
-    random_model(T5ForConditionalGeneration, config, seed).save_pretrained(folder)
-    return folder
-
-
 def write_bi_encoder(folder, texts, *, seed=1):
     """A BertModel with two layers of random weights; sentence-transformers averages its token vectors."""
     from transformers import BertModel

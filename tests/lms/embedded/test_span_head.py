@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -55,18 +54,11 @@ def test_questions_and_passages_of_any_length() -> None:
         assert span_head().candidates(question, [_BRIDGE])[0]
 
 
-@pytest.mark.parametrize(
-    ("file", "damage"),
-    [
-        ("span_head.safetensors", lambda path: path.unlink()),
-        ("span_head.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-20])),
-        ("span_head.json", lambda path: path.write_text(re.sub("[0-9a-f]{64}", "0" * 64, path.read_text(), count=1))),
-    ],
-)
-def test_damaged_weights_and_those_for_another_encoder_are_refused(tmp_path: Path, file: str, damage: Any) -> None:
+def test_weights_for_another_encoder_are_refused(tmp_path: Path) -> None:
     for name in ("span_head.safetensors", "span_head.json"):
         shutil.copy(Path(module.__file__).parent / name, tmp_path / name)
-    damage(tmp_path / file)
+    settings = tmp_path / "span_head.json"
+    settings.write_text(re.sub("[0-9a-f]{64}", "0" * 64, settings.read_text(), count=1))
     with pytest.raises(CheckpointError):
         SpanHead(tmp_path)
 

@@ -14,40 +14,43 @@ TEXTS = [
 ]
 
 
-def byte_tokenizer(texts, special, vocabulary):
-    """A byte-level tokenizer that is trained on texts."""
+def byte_tokenizer(texts, vocabulary, **special):
+    """A byte-level tokenizer that is trained on texts; special tokens are named, as in `eos_token="</s>"`."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
 
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    settings = {"special_tokens": special, "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
+    settings = {"special_tokens": [*special.values()], "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
     raw.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=vocabulary, show_progress=False, **settings))
-    return raw
+    return PreTrainedTokenizerFast(tokenizer_object=raw, **special)
 
 
-def write_language_model(folder, kind, *, texts=TEXTS, seed=1, vocabulary=400, **changes):
-    """A one-layer T5 or Llama, with a byte-level tokenizer."""
-    import transformers as tf
-    from tokenizers import processors
+def random_llama(tokenizer, seed=1, **changes):
+    """A one-layer Llama."""
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    raw = byte_tokenizer(texts, ["<pad>", "</s>"], vocabulary)
-    if kind == "seq2seq":
-        raw.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    tokenizer = tf.PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="<pad>", eos_token="</s>")
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(folder)
-    if kind == "seq2seq":
-        settings = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "initializer_factor": 5.0}
-        config = tf.T5Config(vocab_size=len(tokenizer), decoder_start_token_id=0, **{**settings, **changes})
-        random_model(tf.T5ForConditionalGeneration, config, seed).save_pretrained(folder)
+    settings = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    settings |= {"initializer_range": 0.5, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}
+    return random_model(LlamaForCausalLM, LlamaConfig(vocab_size=len(tokenizer), **settings | changes), seed)
+
+
+def write_language_model(folder, kind="causal", *, texts=TEXTS, seed=1, vocabulary=400, **changes):
+    """A one-layer T5 ("seq2seq") or Llama, with a byte-level tokenizer."""
+    from tokenizers.processors import TemplateProcessing
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    tokenizer = byte_tokenizer(texts, vocabulary, pad_token="<pad>", eos_token="</s>")
+    if kind == "causal":
+        model = random_llama(tokenizer, seed, **changes)
     else:
-        settings = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-        settings |= {"initializer_range": 0.5}
-        config = tf.LlamaConfig(
-            vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=1, pad_token_id=0,
-            **{**settings, **changes},
-        )  # fmt: skip
-        random_model(tf.LlamaForCausalLM, config, seed).save_pretrained(folder)
+        end = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+        tokenizer.backend_tokenizer.post_processor = end
+        settings = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "initializer_factor": 5.0}
+        config = T5Config(vocab_size=len(tokenizer), decoder_start_token_id=0, **settings | changes)
+        model = random_model(T5ForConditionalGeneration, config, seed)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
 
 

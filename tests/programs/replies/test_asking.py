@@ -5,15 +5,13 @@ import json
 import dspy
 import pytest
 from dspy.lm15 import ContextLengthError
-from endpoint import endpoint
-from support import ProgramEngine, ScriptedEngine, TableRetriever, lm_of
+from support import UNREADABLE, ProgramEngine, ScriptedEngine, TableRetriever, lm_of
 
 from knowgap.compiling.evaluation.provenance import lm_settings
-from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs.baselines.rag import RAG, Direct
-from knowgap.programs.replies.asking import default_limits, default_sampling, without_last
+from knowgap.programs.replies.asking import default_limits, default_sampling
 from knowgap.programs.rq_rag import RQRAG
-from knowgap.programs.trace.steps import Malformed, Shortened
+from knowgap.programs.trace.steps import Shortened
 from knowgap.retrieval.passage import Passage
 
 
@@ -38,18 +36,14 @@ ANSWER = "[[ ## answer ## ]]\nTarn"
 STOP = ["[[ ## completed"]
 
 
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    quiet_dspy()
-    with endpoint() as server:
-        server.reply_of = lambda _: ANSWER
-        yield server
+@pytest.fixture(autouse=True)
+def answering(server):
+    server.reply_of = lambda _: ANSWER
 
 
 def asked(server, *questions, program=None, adapter=None, **options):
     """What a program predicts with the model of a server."""
-    with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, **options), adapter=adapter):
+    with dspy.context(lm=server.lm(**options), adapter=adapter):
         return [(program or Direct())(question=question) for question in questions or ("Where?",)]
 
 
@@ -149,7 +143,7 @@ def test_a_reply_cut_off_at_the_limit_that_was_set_is_not_asked_for_again(server
 
 
 @pytest.mark.parametrize(
-    ("second", "counted", "answered"), [(ANSWER, (2, 0, 0), "Tarn"), ("[[ no field in sight", (3, 0, 1), COUNTED)]
+    ("second", "counted", "answered"), [(ANSWER, (2, 0, 0), "Tarn"), (UNREADABLE, (3, 0, 1), COUNTED)]
 )
 def test_the_second_reply_counts_if_it_can_be_read_and_is_the_only_demonstration(server, second, counted, answered):
     server.reply_of = lambda _: CUT if len(server.bodies) == 1 else second
@@ -159,16 +153,6 @@ def test_the_second_reply_counts_if_it_can_be_read_and_is_the_only_demonstration
     cost = prediction.trace.cost
     assert (len(server.bodies), cost.unreadable, cost.cut) == counted
     assert prediction.answer == answered
-
-
-UNREADABLE = "[[ no field in sight"
-
-
-def test_json_is_asked_for_once_where_a_reply_cannot_be_read():
-    engine = ScriptedEngine(lambda *_: UNREADABLE)
-    with dspy.context(lm=lm_of(engine)):
-        trace = Direct()(question="Where?").trace
-    assert (len(engine.calls), trace.cost.lm_calls, trace.cost.unreadable, len(trace.of(Malformed))) == (2, 2, 2, 1)
 
 
 @pytest.mark.parametrize("adapter", [dspy.JSONAdapter(), dspy.ChatAdapter(use_json_adapter_fallback=False)])
@@ -203,19 +187,3 @@ def test_what_does_not_fit_the_window_is_left_out_by_rank():
     assert {*prediction.trace.shown} == {"0", "1", "2"}
     with pytest.raises(dspy.ContextWindowExceededError), dspy.context(lm=lm_of(engine)):
         Direct()(question="Fact " * 4)
-
-
-@pytest.mark.parametrize(
-    ("demos", "passages", "shorter", "step"),
-    [
-        ([dspy.Example(question="When?", answer="1850")], FACTS[:1], {"passages": FACTS[:1], "demos": []}, ([], 1)),
-        ([], FACTS[:2], {"passages": FACTS[:1]}, (["1"], 0)),
-        ([], FACTS[:1], None, ([], 0)),
-    ],
-)
-def test_what_is_left_out_of_a_prompt(demos, passages, shorter, step):
-    recorded = Shortened(act="", passages=[], demonstrations=0)
-    module = dspy.ChainOfThought("text, passages -> answer")
-    module.predict.demos = demos
-    assert without_last(module, {"passages": passages}, recorded) == shorter
-    assert (recorded.passages, recorded.demonstrations) == step

@@ -1,10 +1,11 @@
-"""A trace goes to JSON and back, and stands on a page as a tree in which nothing is taken for an order."""
+"""A trace goes to JSON and back, is shown as a tree, told as rounds, and says where gold passages went."""
 
 import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
 from knowgap.programs.trace import steps as s
+from knowgap.programs.trace.evidence import FATES, evidence_fates, found_passages, shown_passages
 from knowgap.programs.trace.trace import Cost, Round, Trace, rounds_of
 from knowgap.retrieval.passage import Passage
 
@@ -124,3 +125,65 @@ def search(iteration, query, *hits, branch=""):
 )
 def test_each_round_says_what_it_looked_for_found_and_missed(steps, rounds):
     assert rounds_of(trace_of(*steps)) == rounds
+
+
+# Where gold passages go: each fate, counted by hand.
+
+TEXT = "Ten chars."
+
+
+def searched(*steps: s.Step, **shown: int) -> Trace:
+    """A trace whose search returns the passages a to e, all of ten characters."""
+    passages = {name: Passage(name, name.upper(), TEXT) for name in "abcde"}
+    search = s.Retrieved(queries=["q"], k=5, hits=[list("abcde")])
+    return Trace(program="p", question="q", steps=[search, *steps], passages=passages, shown=shown)
+
+
+def found(passage: str) -> s.Retrieved:
+    return s.Retrieved(queries=["r"], k=5, hits=[[passage]])
+
+
+@pytest.mark.parametrize(
+    ("made", "fates"),
+    [
+        (searched(), {"z": "not searched for", "a": "over a cap"}),
+        (searched(s.Reranked(threshold=1.0, kept={"a": 2.0, "b": 1.5}, dropped={"c": 0.5}), a=10),
+         {"a": "not in the answering prompt", "b": "over a cap", "c": "below the relevance threshold"}),
+        (searched(  # dropped for one query, kept for another, but one too many
+            s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}),
+            s.Reranked(threshold=1.0, kept={"a": 2.0}, dropped={})),
+         {"a": "over a cap"}),
+        (searched(s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}), a=10), {"a": "not in the answering prompt"}),
+        (searched(a=4, b=10), {"a": "shown in part, cut by the sentence filter", "b": "not in the answering prompt"}),
+        (searched(
+            s.Judged(what="relevance", value=False, passage="a"), s.Judged(what="relevance", value=False, passage="b"),
+            s.Judged(what="relevance", value=True, passage="b"), s.Judged(what="self-knowledge", value=False),
+            a=10, b=10),
+         {"a": "judged irrelevant", "b": "not in the answering prompt"}),
+        (searched(s.Filtered(kept=["a"], dropped=["b", "c"]), s.Filtered(kept=["c"], dropped=["a"]), a=10, b=10, c=10),
+         {"a": "not in the answering prompt", "b": "judged irrelevant", "c": "not in the answering prompt"}),
+        (searched(
+            s.Rejected(what="x", why="not entailed", passages=["a", "b"]),
+            s.Extracted(statements=["y"], sources=[["b"]]), a=4, b=10, c=10),
+         {"a": "rejected by entailment", "b": "not in the answering prompt", "c": "nothing taken from it"}),
+        (searched(
+            s.Extracted(statements=["y"], sources=[["b"]]), found("c"),
+            s.Answered(answer="x", passages=["b"]), b=4, c=10),
+         {"b": "used for the answer", "c": "nothing taken from it", "z": "not retrieved"}),
+        (searched(
+            s.Compared(better=False, passages=["b", "c"]), s.Compared(better=True, passages=["c"]),
+            a=10, b=10, c=10),
+         {"a": "not in the answering prompt", "b": "note not kept", "c": "not in the answering prompt"}),
+    ],
+)  # fmt: skip
+def test_each_fate(made: Trace, fates: dict[str, str]):
+    assert evidence_fates(made, fates) == fates
+    assert set(fates.values()) <= set(FATES)
+    lost = {"not searched for", "not retrieved", "over a cap", "below the relevance threshold"}
+    assert {name for name, fate in fates.items() if fate not in lost} == shown_passages(made) & fates.keys()
+
+
+def test_what_the_model_wrote_itself_is_neither_found_nor_shown():
+    made = searched(s.Prompted(passage="model:1", text="…"), **{"model:1": 1, "a": 10})
+    assert found_passages(made) == set("abcde")
+    assert shown_passages(made) == {"a"}

@@ -1,4 +1,4 @@
-"""Files of each kind, made on the spot."""
+"""Files of each kind, made on the spot, and the passages of such a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ import io
 import zipfile
 from collections.abc import Sequence
 from typing import Any
+
+from knowgap.retrieval.documents.splitting import Splitter
+from knowgap.retrieval.documents.text import Text
+from knowgap.retrieval.minilm import embedded_window
+
+WINDOW = embedded_window()
+SPLITTER = Splitter(WINDOW)
+
+
+def passages_of(text: Text) -> list[tuple[str, str]]:
+    """Titles and texts of the passages."""
+    return [(passage.title, passage.text) for passage, _ in SPLITTER.split_file("file", text)]
+
 
 WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 

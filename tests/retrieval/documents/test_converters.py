@@ -8,18 +8,7 @@ import io
 import pytest
 
 from knowgap.retrieval.documents.conversion import convert
-from knowgap.retrieval.documents.splitting import Splitter
-from knowgap.retrieval.documents.text import Text
-from knowgap.retrieval.minilm import embedded_window
-from tests.retrieval.documents.files import drawn, pdf, sheet
-
-SPLITTER = Splitter(embedded_window())
-
-
-def passages(text: Text) -> list[tuple[str, str]]:
-    pieces = SPLITTER.split_file("file", text)
-    return [(passage.title, passage.text) for passage, _ in pieces]
-
+from tests.retrieval.documents.files import drawn, passages_of, pdf, sheet
 
 PAGE = """<title>Orle</title>
 <nav><a href=/>Home</a> <a href=/about>About us</a></nav>
@@ -89,7 +78,7 @@ UNDERLINED = f"=====\nTowns\n=====\n\n1. Bridges\n==========\n\nMany.\n\nOrle\n-
     ],
 )
 def test_headings_are_titles_and_what_leads_around_is_left_out(kind: str, content: str, found: list[tuple[str, str]]):
-    assert passages(convert(kind, content.encode())) == found
+    assert passages_of(convert(kind, content.encode())) == found
 
 
 LAID_OUT = "<table><tr><td><h2>Towns</h2>{}</td><td><p>Beside.</p></td></tr></table>".format(
@@ -162,7 +151,7 @@ def page(number: int, name: str) -> list:
 
 def test_a_pdf_has_its_headings_and_no_running_heads():
     pages = [page(number, name) for number, name in enumerate("ABCDE", start=1)]
-    found = passages(convert("PDF", drawn(*pages, title="The bridges of Orle")))
+    found = passages_of(convert("PDF", drawn(*pages, title="The bridges of Orle")))
     assert [title for title, _ in found[-5:]] == [f"The bridges of Orle / {n}. Bridge number {n}" for n in range(1, 6)]
     text = "\n".join(text for _, text in found)
     assert text.count("Orle County Council") == 1
@@ -174,7 +163,7 @@ def test_a_pdf_whose_title_is_a_file_name_has_its_largest_words_in_titles():
     heads = [(50, 700, "arXiv:2601.01234v1", 20), (50, 640, "The Bridges of Orle", 17), (50, 500, "By Ada Venn.")]
     lines = [(50, 380 - 14 * n, f"Line {n} of this part.") for n in range(9)]
     parts = [[(50, 400, f"Part {part}", 12), *lines] for part in range(2)]
-    titles = [title for title, _ in passages(convert("PDF", drawn([*heads, *parts[0]], parts[1], title="a.dvi")))]
+    titles = [title for title, _ in passages_of(convert("PDF", drawn([*heads, *parts[0]], parts[1], title="a.dvi")))]
     assert titles[-2:] == [f"file / The Bridges of Orle / Part {part}" for part in range(2)]
 
 
@@ -202,7 +191,7 @@ def test_slides_are_read_with_their_titles_tables_and_notes():
         cell.text = text
     talk.save(file)
     made = convert("PowerPoint", file.getvalue())
-    assert passages(made) == [
+    assert passages_of(made) == [
         ("file / Towns", "Tarn lies on the Orle.\n\nShow the map."),
         ("file / Slide 2", "| town | founded |\n| --- | --- |\n| Tarn | 1931 |"),
     ]

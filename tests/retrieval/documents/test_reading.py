@@ -13,10 +13,7 @@ from knowgap.retrieval.documents.conversion import Converter, convert
 from knowgap.retrieval.documents.reading import Reading, find_files, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
-from knowgap.retrieval.minilm import embedded_window
-from tests.retrieval.documents.files import pdf, word
-
-SPLITTER = Splitter(embedded_window())
+from tests.retrieval.documents.files import SPLITTER, pdf, word
 
 
 def read(root: Path):

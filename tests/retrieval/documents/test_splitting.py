@@ -10,10 +10,8 @@ import pytest
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import Text
-from knowgap.retrieval.minilm import embedded_window
 from knowgap.retrieval.passage import Passage, document_id
-
-WINDOW = embedded_window()
+from tests.retrieval.documents.files import WINDOW
 
 
 def sentences(count: int, seed: int = 0, words: str = "river stone bridge lamp tower field clerk moth") -> list[str]:
