@@ -1,38 +1,30 @@
 """The embedded reader on development sets, on which nothing was trained: F1 of short answers to given passages.
 
-The reader as a whole answers the prompt of plain retrieval; the span head (the trained model of answer spans) alone
-gives its best span. QED (Natural Questions) and XQuAD (English) have one paragraph per question; HotpotQA and
+The reader answers the prompt of plain retrieval. XQuAD (English) has one paragraph per question; HotpotQA and
 2WikiMultihopQA have their gold paragraphs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dspy
 import numpy as np
 from bundled_models.reading_examples import paragraphs_of, squad_examples
-from real_data import real_file
-from table import Table, note, seconds
+from table import FILES, Table, note, real_file, seconds
 
+from knowgap.compiling.data.records import read_records
 from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.statistics import mean_interval
 from knowgap.lms import make_lm
-from knowgap.lms.embedded.span_head import span_head
 from knowgap.signatures import STYLES, AnswerFromPassages, SourcePassage
 
-
-class Asked(NamedTuple):
-    """A question, the (title, text) of the passages that answer it, and its answers."""
-
-    question: str
-    passages: list[tuple[str, str]]
-    answers: list[str]
+Asked = tuple[str, dict[str, str], list[str]]
+"""A question, the texts of the passages that answer it by their titles, and its answers."""
 
 
 def add_arguments(group: Any) -> None:
@@ -41,57 +33,36 @@ def add_arguments(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """Yield the table of both readers on each data set."""
-    count = options.embedded_questions or (20 if options.quick else 150)
-    rows = []
-    for name, (pattern, read) in _SETS.items():
-        if (path := real_file(options, name, f"**/{pattern}")) is None:
+    """Yield the table of what is read on each data set."""
+    count, rows = options.embedded_questions or (20 if options.quick else 150), []
+    files = {"XQuAD": "**/xquad_en.json", **{name: FILES[name] for name in ("HotpotQA", "2WikiMultihopQA")}}
+    for name, pattern in files.items():
+        if (path := real_file(options, pattern)) is None:
             continue
-        asked = list(read(path))[:count]
-        for reader, answer in {"embedded reader": _whole, "span head alone": _head}.items():
-            note(f"reading: {reader} on {len(asked)} questions of {name}")
-            started = time.perf_counter()
-            replies = [answer(each.question, each.passages) for each in asked]
-            spent = (time.perf_counter() - started) / max(len(asked), 1)
-            f1 = [max(token_f1(reply, a) for a in each.answers) for reply, each in zip(replies, asked, strict=True)]
-            right = f"{np.mean(np.equal(f1, 1)):.3f}"
-            rows.append([name, len(asked), reader, right, mean_interval(f1), seconds(spent)])
-    columns = ["data", "questions", "reader", "F1 = 1", "F1 [95%]", "time of a question"]
+        asked = list(_xquad(path) if name == "XQuAD" else _multi_hop(path))[:count]
+        note(f"embedded: {len(asked)} questions of {name}")
+        started = time.perf_counter()
+        replies = [_answer(question, passages) for question, passages, _ in asked]
+        spent = (time.perf_counter() - started) / len(asked)
+        f1 = [max(token_f1(reply, a) for a in answers) for reply, (*_, answers) in zip(replies, asked, strict=True)]
+        rows.append([name, len(asked), f"{np.mean(np.equal(f1, 1)):.3f}", mean_interval(f1), seconds(spent)])
+    columns = ["data", "questions", "F1 = 1", "F1 [95%]", "time of a question"]
     yield Table("Reading given passages", columns, rows, ["Intervals are bootstrapped over questions."])
-
-
-def _qed(path: Path) -> Iterator[Asked]:
-    for record in map(json.loads, path.read_text("utf-8").splitlines()):
-        answers = [part["string"] for answer in record["original_nq_answers"] for part in answer]
-        yield Asked(record["question_text"], [(record["title_text"], record["paragraph_text"])], answers)
 
 
 def _xquad(path: Path) -> Iterator[Asked]:
     for e in squad_examples(path):
-        yield Asked(e.question, [(e.title, e.text)], [e.text[slice(*place)] for place in e.answers])
+        yield e.question, {e.title: e.text}, [e.text[slice(*place)] for place in e.answers]
 
 
 def _multi_hop(path: Path) -> Iterator[Asked]:
-    for record in json.loads(path.read_text("utf-8")):
-        paragraphs, gold = paragraphs_of(record)
-        yield Asked(record["question"], [each for each in paragraphs.items() if each[0] in gold], [record["answer"]])
+    for record in read_records(path):
+        paragraphs, gold = paragraphs_of(record.data)
+        passages = {title: text for title, text in paragraphs.items() if title in gold}
+        yield record.data["question"], passages, [record.data["answer"]]
 
 
-_SETS: dict[str, tuple[str, Callable[[Path], Iterator[Asked]]]] = {
-    "QED": ("qed_dev.jsonl", _qed),
-    "XQuAD": ("xquad_en.json", _xquad),
-    "HotpotQA": ("hotpot_dev_*.json", _multi_hop),
-    "2WikiMultihopQA": ("2wiki_dev_*.json", _multi_hop),
-}
-"""By name, the pattern of its file, and what reads it."""
-
-
-def _head(question: str, passages: list[tuple[str, str]]) -> str:
-    found = [c for candidates in span_head().candidates(question, passages) for c in candidates]
-    return max(found, key=lambda c: c.margin).text if found else ""
-
-
-def _whole(question: str, passages: list[tuple[str, str]]) -> str:
-    numbered = [SourcePassage(id=i, title=title, text=text) for i, (title, text) in enumerate(passages, start=1)]
+def _answer(question: str, passages: dict[str, str]) -> str:
+    numbered = [SourcePassage(id=i, title=title, text=text) for i, (title, text) in enumerate(passages.items(), 1)]
     with dspy.context(lm=make_lm("extractive", cache=False)):
         return dspy.Predict(AnswerFromPassages)(question=question, passages=numbered, style=STYLES["short"]).answer

@@ -2,31 +2,28 @@
 
 `found`: gold passages that some search of the question returned. `shown`: those that a prompt of the reader held.
 `used`: those that the prompt held when the reader answered, themselves or as something taken from them. `answered`:
-questions answered exactly. What is lost here is lost by the method's flow; the second table says where. A program has
-its paper's settings for the data set's family of tasks, if the paper names some.
+questions answered exactly. What is lost here is lost by the method's flow. A program has its paper's settings for the
+data set's family of tasks, if the paper names some.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dspy
-from models.gold_questions import GoldQuestion, read_gold_questions
+from models.gold_questions import read_gold_questions
 from models.knowing_reader import HesitantReader, KnowingReader
-from real_data import FILES, real_file
-from table import Table, note
+from table import FILES, Table, note, real_file
 
-from knowgap.compiling import Evaluation, evaluate
+from knowgap.compiling import evaluate
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.run import Run
 from knowgap.programs import get_program
-from knowgap.programs.base import Program
 from knowgap.retrieval import ColBERTIndex
 
 DATA = ("HotpotQA", "2WikiMultihopQA")
@@ -45,53 +42,36 @@ def add_arguments(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """Two tables for each data set."""
+    """A table for each data set and reader."""
     limit = options.evidence_questions or (20 if options.quick else None)
     for name in options.evidence_data:
-        if (path := real_file(options, name, FILES[name])) is None:
+        if (path := real_file(options, FILES[name])) is None:
             continue
         data, gold = load_dataset(path, split_as="dev", limit=limit), read_gold_questions(path)
-        for reader in options.evidence_readers:
-            yield from _tables(name, data, gold, options.evidence_programs, reader)
+        with tempfile.TemporaryDirectory() as folder:
+            index = ColBERTIndex.build(data.corpus, Path(folder) / "index")
+            for reader in options.evidence_readers:
+                rows = []
+                for program in options.evidence_programs:
+                    engine = READERS[reader](gold)
+                    rows.append([program, *_figures(program, index, TASKS.get(name, "multi_hop"), data, engine)])
+                    note(" ".join(rows[-1]))
+                size = f"{len(data.splits['dev'])} questions over {len(data.corpus)} paragraphs"
+                columns = ["program", "found", "shown", "used", "answered", "calls", "tokens", "calls / right"]
+                said = (
+                    "found, shown, used: share of gold passages, mean over questions. answered: exact match, percent."
+                )
+                yield Table(f"{name}, {reader} reader: {size}", columns, rows, [said])
 
 
-def _tables(
-    named: str, data: Dataset, gold: Sequence[GoldQuestion], programs: Sequence[str], reader: str
-) -> Iterator[Table]:
-    evaluations: dict[str, Evaluation] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        index = ColBERTIndex.build(data.corpus, Path(folder) / "index")
-        for name in programs:
-            kind, task = get_program(name), TASKS.get(named, "multi_hop")
-            preset = next((each for each in (task, "multi_hop") if each in kind.presets), None)
-            program = kind(index) if preset is None else kind.from_preset(preset, index)
-            evaluations[name] = _evaluated(program, data, READERS[reader](gold))
-            note(" ".join([name, *_figures(evaluations[name])]))
-    title = f"{named}, {reader} reader: {len(data.splits['dev'])} questions over {len(data.corpus)} paragraphs"
-    yield Table(
-        title,
-        ["program", "found", "shown", "used", "answered", "calls", "tokens", "calls / right"],
-        [[name, *_figures(evaluation)] for name, evaluation in evaluations.items()],
-        ["found, shown, used: share of gold passages, mean over questions. answered: exact match, in percent."],
-    )
-    shares = {name: evaluation.evidence() for name, evaluation in evaluations.items()}
-    fates = [fate for fate in next(iter(shares.values())) if any(share[fate] for share in shares.values())]
-    yield Table(
-        f"Where the evidence went, {title}",
-        ["program", *fates],
-        [[name, *(f"{share[fate]:.1%}" for fate in fates)] for name, share in shares.items()],
-        ["Shares of gold passages, means over questions."],
-    )
-
-
-def _evaluated(program: Program, data: Dataset, reader: KnowingReader) -> Evaluation:
-    lm = dspy.LM("knowgap/reader", engine=reader, cache=False, num_retries=0)
-    cached = share_results({"": program})[""]
+def _figures(name: str, index: ColBERTIndex, task: str, data: Dataset, engine: KnowingReader) -> list[str]:
+    """Ask a program, and show what became of the evidence and what it cost."""
+    kind = get_program(name)
+    preset = next((each for each in (task, "multi_hop") if each in kind.presets), None)
+    program = kind.from_preset(preset, index) if preset else kind(index)
+    lm = dspy.LM("knowgap/reader", engine=engine, cache=False, num_retries=0)
     with dspy.context(disable_history=True):
-        return evaluate(cached, data.splits["dev"], "exact_match", run=Run(lm=lm, num_threads=2))
-
-
-def _figures(evaluation: Evaluation) -> list[str]:
+        evaluation = evaluate(program, data.splits["dev"], "exact_match", run=Run(lm=lm, num_threads=2))
     shares = [f"{evaluation.mean(name):.3f}" for name in ("found", "shown", "used")]
     costs = {name: cost or 0.0 for name, cost in evaluation.costs().items()}
     right, calls = evaluation.mean("exact_match"), costs["lm_calls"]

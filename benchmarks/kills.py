@@ -37,7 +37,7 @@ JOBS = {
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--job-kills", type=int, help="of each kind of job (10; quick 1)")
-    group.add_argument("--jobs", default=";".join(JOBS), help="kinds of jobs (%(default)s)")
+    group.add_argument("--jobs", nargs="+", choices=JOBS, default=[*JOBS], help="kinds of jobs (all)")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -51,27 +51,24 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
         os.chdir(name)
         os.environ["KNOWGAP_HOME"] = str(Path("home").absolute())
-        _command(["index", "--data", "sample", "--index", "index", "--engine", "bm25"])
-        rows = [_kill_job(kind, JOBS[kind].format(limit=limit).split(), count) for kind in options.jobs.split(";")]
-    yield Table(
-        f"{sum(row[1] for row in rows)} kills",
-        ["job", "kills", "ended", "identical", "undisturbed", "leftovers"],
-        rows,
-    )
+        _command("index --data sample --index index --engine bm25")
+        rows = [_kill_job(kind, JOBS[kind].format(limit=limit), count) for kind in options.jobs]
+    columns = ["job", "kills", "ended", "identical", "undisturbed", "leftovers"]
+    yield Table(f"{sum(row[1] for row in rows)} kills", columns, rows)
 
 
-def _kill_job(kind: str, words: list[str], count: int) -> list[Any]:
+def _kill_job(kind: str, command: str, count: int) -> list[Any]:
     """Kill a kind of job so many times; when one has ended all the same, another is begun."""
     draw, kills, ended, identical, leftovers = random.Random(kind), 0, 0, 0, set[str]()
     _begin(kind)
     started = time.perf_counter()
-    if not _command(words):
-        raise SystemExit(f"kills: {kind}: {' '.join(words)} failed")
+    if not _command(command):
+        raise SystemExit(f"kills: {kind}: {command} failed")
     whole, expected, files = time.perf_counter() - started, _result(kind), _files()
     note(f"kills: {kind}, {seconds(whole)} undisturbed")
     while kills < count:
         _begin(kind)
-        while (good := _command(words, draw.uniform(0, 0.7) * whole if kills < count else None)) is None:
+        while (good := _command(command, draw.uniform(0, 0.7) * whole if kills < count else None)) is None:
             kills += 1
         ended += good
         identical += good and _result(kind) == expected
@@ -90,12 +87,12 @@ def _begin(kind: str) -> None:
             if name == "after" or number % 3:
                 Path(f"documents/{number}.txt").write_text(f"{name if number % 5 == 0 else ''} {passage}", "utf-8")
         if name == "before":
-            _command(JOBS[kind].split())
+            _command(JOBS[kind])
 
 
-def _command(words: list[str], kill_after: float | None = None) -> bool | None:
+def _command(command: str, kill_after: float | None = None) -> bool | None:
     """Whether a command ends well, in a forked process; None if it still ran after `kill_after` seconds."""
-    process = multiprocessing.get_context("fork").Process(target=_run, args=(words,))
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(command,))
     process.start()
     process.join(kill_after)
     killed = process.is_alive()
@@ -104,13 +101,13 @@ def _command(words: list[str], kill_after: float | None = None) -> bool | None:
     return None if killed else process.exitcode == 0
 
 
-def _run(words: list[str]) -> None:
+def _run(command: str) -> None:
     from knowgap.cli.main import main
 
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 1)
         os.dup2(nothing.fileno(), 2)
-    main(words)
+    main(command.split())
 
 
 def _result(kind: str) -> Any:

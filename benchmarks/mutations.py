@@ -17,15 +17,16 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import cycle
 from typing import Any
 
 import dspy
 from concurrency import program_of
 from dspy.lm15 import Request, Response
+from models import read_request, respond
 from models.delayed_server import value
-from models.prompt_engine import read_request, respond
 from near_misses import FORMS, write
-from table import Table, note
+from table import Table, note, seconds
 
 from knowgap.compiling.data import load_dataset
 from knowgap.lms.embedded.inputs import Prompt
@@ -51,20 +52,20 @@ VALUES = (None, "", [], {}, 10**40, -1, [["x"]], {"x": {"y": []}}, "maybe?", Tru
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--mutations", type=int, help="mutated replies for each program (10000; quick 60)")
-    group.add_argument("--mutated", default=",".join(PROGRAMS), help="programs, with commas between")
+    group.add_argument("--mutated", nargs="+", default=PROGRAMS, help="which programs (all)")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Ask until enough replies were mutated, or passages quoted, and count what went wrong."""
     wanted = options.mutations or (60 if options.quick else 10_000)
     passages = load_dataset().corpus[:200]
-    hostile = [Passage(p.id, p.title, f"{p.text} {INJECTIONS[n % len(INJECTIONS)]}") for n, p in enumerate(passages)]
+    hostile = [Passage(p.id, p.title, f"{p.text} {text}") for p, text in zip(passages, cycle(INJECTIONS), strict=False)]
     for title, changed, corpus, change in (
         ("mutated replies", "mutated", passages, _mutated),
         ("passages with field marks", "replies that quote them", hostile, _quoting),
     ):
         rows = []
-        for name in options.mutated.split(","):
+        for name in options.mutated:
             note(f"mutations: {title}, {name}")
             rows.append([name, *_counted(program_of(name, corpus), _Scripted(change), wanted)])
         counted = ["questions", "replies", changed, "steps not read", "errors raised", "forged answers"]
@@ -86,8 +87,7 @@ def _counted(program: Any, engine: _Scripted, wanted: int) -> list[Any]:
         else:
             forged += FORGED in prediction.answer
             unread += prediction.trace.cost.unreadable
-    spent = f"{time.perf_counter() - started:.0f} s"
-    return [asked, engine.replies, engine.changed, unread, errors, forged, spent]
+    return [asked, engine.replies, engine.changed, unread, errors, forged, seconds(time.perf_counter() - started)]
 
 
 class _Scripted:
@@ -104,8 +104,7 @@ class _Scripted:
 
     def complete(self, request: Request) -> Response:
         """Reply to one request."""
-        text = request.messages[-1].text or ""
-        prompt = read_request(request)
+        text, prompt = request.messages[-1].text or "", read_request(request)
         values = {name: value(name, kind, text) for name, kind in prompt.outputs.items()}
         reply = self.change(prompt, text, values, random.Random(text))
         self.replies += 1

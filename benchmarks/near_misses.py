@@ -10,11 +10,9 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple, get_args, get_origin
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 from table import Table
 
 from knowgap import signatures
@@ -127,16 +125,17 @@ def near_misses(name: str) -> Iterator[NearMiss]:
     kinds = {field: kind_of(info) for field, info in fields.items()}
     plain = {field: PLAIN[kind] for field, kind in kinds.items()}
     deciding = {field: plain[field] for field in deciding_fields(name)}
-    for form in FORMS:
-        for field in deciding:
-            for value, spellings in WRITTEN[kinds[field]]:
-                for spelled in spellings:
-                    values = {**deciding, field: value}
-                    yield NearMiss(form, f"{field} as {spelled!r}", write(form, {**plain, field: spelled}), values)
-        for field in fields.keys() - deciding.keys():
-            for spelled in ("hard to say; it depends", None):
-                yield NearMiss(form, f"{field} as {spelled!r}", write(form, {**plain, field: spelled}), deciding)
-        replies = {"chat": _chat_replies, "json": _json_replies}[form]
+    odd = [
+        (field, spelled, {**deciding, field: value})
+        for field in deciding
+        for value, spellings in WRITTEN[kinds[field]]
+        for spelled in spellings
+    ]
+    others = fields.keys() - deciding.keys()
+    odd += [(field, spelled, deciding) for field in others for spelled in ("hard to say; it depends", None)]
+    for form, replies in (("chat", _chat_replies), ("json", _json_replies)):
+        for field, spelled, values in odd:
+            yield NearMiss(form, f"{field} as {spelled!r}", write(form, {**plain, field: spelled}), values)
         for what, reply in replies(plain, deciding).items():
             yield NearMiss(form, what, reply, deciding)
 
@@ -216,9 +215,7 @@ def _json_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dic
 
 def is_read(case: NearMiss, outputs: Mapping[str, Any] | None) -> bool:
     """Whether outputs hold the deciding values of a reply."""
-    if outputs is None:
-        return False
-    return all(_plain(outputs.get(name)) == value for name, value in case.values.items())
+    return outputs is not None and all(_plain(outputs.get(name)) == value for name, value in case.values.items())
 
 
 def _plain(value: Any) -> Any:
@@ -227,23 +224,13 @@ def _plain(value: Any) -> Any:
     return round(value, 6) if type(value) is float else value
 
 
-def add_arguments(_group: Any) -> None:
-    """No option."""
-
-
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Yield the table of replies and what was read of them."""
-    rows = []
+    replies, read = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for name, signature in list(all_signatures().items())[: 4 if options.quick else None]:
-        replies, read, stock = Counter[str](), Counter[str](), Counter[str]()
         for case in near_misses(name):
-            replies[case.form] += 1
-            read[case.form] += is_read(case, read_fields(signature, case.reply))
-            with suppress(ValueError, AdapterParseError):
-                stock[case.form] += is_read(case, FORMS[case.form]().parse(signature, case.reply))
-        rows += [[name, form, replies[form], read[form], stock[form]] for form in FORMS]
-    for form in FORMS:
-        of_form = [row for row in rows if row[1] == form]
-        rows.append(["all", form, *(sum(row[column] for row in of_form) for column in (2, 3, 4))])
-    columns = ["signature", "form", "replies", "read", "by DSPy's adapter alone"]
-    yield Table("Replies that are nearly right", columns, rows)
+            for row in ((name, case.form), ("all", case.form)):
+                replies[row] += 1
+                read[row] += is_read(case, read_fields(signature, case.reply))
+    rows = [[*row, replies[row], read[row]] for row in sorted(replies, key=lambda row: row[0] == "all")]
+    yield Table("Replies that are nearly right", ["signature", "form", "replies", "read"], rows)

@@ -17,9 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from real_data import FILES, real_file
 from results import RECORDED, WITHOUT_GOLD
-from table import note
+from table import FILES, note, real_file
 
 import knowgap
 from knowgap.compiling import evaluate
@@ -77,12 +76,8 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=RECORDED, help="folder of the recordings (benchmarks/recorded)")
     options = parser.parse_args()
     commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=False)
-    served = (
-        {"api_base": options.api_base, "api_key": "none", "timeout": 900, "temperature": 0.0}
-        if options.api_base
-        else {}
-    )
-    lm = knowgap.make_lm(options.lm, **served)
+    served = {"api_base": options.api_base, "api_key": "none", "timeout": 900, "temperature": 0.0}
+    lm = knowgap.make_lm(options.lm, **(served if options.api_base else {}))
     options.to.mkdir(parents=True, exist_ok=True)
     for order, row in enumerate(ROWS):
         if row.model == options.model and (data := _data(options, row.questions)) is not None:
@@ -93,23 +88,16 @@ def main() -> None:
             note(f"{row.label}, {row.questions}: {row.count} questions")
             output = options.work / f"{name}.jsonl"
             found = evaluate(program, data, ("f1", "exact_match"), run=run, limit=row.count, output=output, traces=True)
-            about = row._asdict() | {
-                "label": row.label,
-                "order": order,
-                "temperature": 0,
-                "commit": commit.stdout.strip(),
-            }
-            lines = [
-                json.dumps(line, ensure_ascii=False) + "\n"
-                for line in (row._asdict() | about, *_lines(row, found.records))
-            ]
-            (options.to / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+            about = {"label": row.label, "order": order, "temperature": 0, "commit": commit.stdout.strip()}
+            lines = (row._asdict() | about, *_lines(row, found.records))
+            recorded = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            (options.to / f"{name}.jsonl").write_text(recorded, encoding="utf-8")
 
 
 def _data(options: argparse.Namespace, questions: str) -> Dataset | None:
     """The questions of a row; those without gold passages are the ones whose answer stands in no other passage."""
     name = questions.removesuffix(WITHOUT_GOLD)
-    if (file := real_file(options, name, FILES[name])) is None:
+    if (file := real_file(options, FILES[name])) is None:
         return None
     data = load_dataset(file, split_as="dev")
     if name == questions:

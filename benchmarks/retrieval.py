@@ -6,8 +6,9 @@ import argparse
 import random
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
@@ -16,9 +17,9 @@ from typing import Any
 import numpy as np
 import psutil
 from fictional import stream_passages, stream_questions
-from real_data import NOT_THERE, real_data
-from table import Table, note, seconds
+from table import FILES, Table, note, real_file, seconds
 
+from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
 from knowgap.compiling.evaluation.statistics import mean_interval
 from knowgap.retrieval import (
@@ -74,41 +75,44 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 def _gold(options: argparse.Namespace, folder: Path) -> Table:
     """What the engines find of gold paragraphs, and the embedded reranker among what ColBERT finds."""
+    limit = options.retrieval_questions or (50 if options.quick else None)
+    engines = [(name, kind, {}) for name, kind in ENGINES.items()]
+    if options.encoder:
+        engines.append((f"dense, {Path(options.encoder).name}", DenseIndex, {"encoder": options.encoder}))
     rows = []
-    for data in real_data(options, options.retrieval_questions or (50 if options.quick else None)):
+    for data_name, pattern in FILES.items():
+        if (file := real_file(options, pattern)) is None:
+            continue
+        data = load_dataset(file, split_as="dev", limit=limit)
         examples = [example for example in data.splits["dev"] if example.gold_ids]
-        engines = [(name, kind, {}) for name, kind in ENGINES.items()]
-        if options.encoder:
-            engines.append((f"dense, {Path(options.encoder).name}", DenseIndex, {"encoder": options.encoder}))
+        questions = [example.question for example in examples]
         for name, kind, more in engines:
-            note(f"retrieval: gold paragraphs of {data.name}, {name}")
-            index = kind.build(data.corpus, folder / data.name / name, **more)
+            note(f"retrieval: gold paragraphs of {data_name}, {name}")
+            index = kind.build(data.corpus, folder / data_name / name, **more)
             started = time.process_time()
-            found = index.search([example.question for example in examples], _RETRIEVED)
-            rows.append([data.name, name, *_found(examples, found, started)])
+            found = index.search(questions, _RETRIEVED)
+            rows.append([data_name, name, *_found(examples, found, started)])
             if name == "colbert":
-                reranker = EmbeddedReranker()
-                found = [_reranked(e.question, hits, reranker) for e, hits in zip(examples, found, strict=True)]
-                rows.append([data.name, "colbert, reranked", *_found(examples, found, started)])
+                found = map(partial(_reranked, EmbeddedReranker()), questions, found)
+                rows.append([data_name, "colbert, reranked", *_found(examples, found, started)])
     said = (
         "With the embedded encoder, which was trained for neither token vectors nor these data, and the embedded "
         f"reranker. Intervals are bootstrapped over questions. CPU: of a question, asked for {_RETRIEVED} passages."
     )
     columns = ["data", "engine", "questions", "recall@2 [95%]", "recall@5 [95%]", "recall@10 [95%]", "MRR [95%]", "CPU"]
-    title = "Gold paragraphs among the pooled paragraphs of all questions"
-    return Table(title, columns, rows, [said if rows else f"All {NOT_THERE}."])
+    return Table("Gold paragraphs among the pooled paragraphs of all questions", columns, rows, [said])
 
 
-def _found(examples: Sequence[Any], found: Sequence[Sequence[Hit]], started: float) -> list[Any]:
+def _found(examples: Sequence[Any], found: Iterable[Sequence[Hit]], started: float) -> list[Any]:
     """How many questions there are, the measures of what was found, and the processor time of a question."""
-    spent = (time.process_time() - started) / len(examples)
     pairs = list(zip(examples, found, strict=True))
+    spent = (time.process_time() - started) / len(examples)
     measures = [[recall(example, hits, k=k) for example, hits in pairs] for k in (2, 5, 10)]
     measures.append([mrr(example, hits) for example, hits in pairs])
     return [len(examples), *map(mean_interval, measures), seconds(spent)]
 
 
-def _reranked(question: str, hits: Sequence[Hit], reranker: EmbeddedReranker) -> list[Hit]:
+def _reranked(reranker: EmbeddedReranker, question: str, hits: Sequence[Hit]) -> list[Hit]:
     scores = reranker.score([(question, str(hit.passage)) for hit in hits])
     return rank_hits([(hit.passage, score) for hit, score in zip(hits, scores, strict=True)], len(hits))
 
@@ -137,10 +141,8 @@ def _codes(folder: Path) -> Table:
 def _catalogue() -> list[Passage]:
     """A table of codes, ten rows in a passage."""
     things = ("pump", "valve", "sensor", "fan", "heater")
-    lines = [
-        f"| ERR-{7000 + n} | {things[n % 5]} fault {n} in zone {n % 17} | contact group G{n % 23:02d} |"
-        for n in range(_CODES)
-    ]
+    form = "| ERR-{} | {} fault {} in zone {} | contact group G{:02d} |"
+    lines = [form.format(7000 + n, things[n % 5], n, n % 17, n % 23) for n in range(_CODES)]
     return [Passage(f"row {n}", "Error catalogue", "\n".join(lines[n : n + 10])) for n in range(0, _CODES, 10)]
 
 

@@ -1,7 +1,7 @@
 """Run all benchmarks, or those that are named: `python benchmarks/run.py concurrency retrieval --quick`.
 
-Each benchmark is a module in this folder with `add_arguments(group)` and `measure(options)`, which yields tables; the
-report prints its docstring above them.
+Each benchmark is a module in this folder with `add_arguments(group)`, if it has options, and `measure(options)`, which
+yields tables; the report prints its docstring above them.
 """
 
 from __future__ import annotations
@@ -21,16 +21,7 @@ from table import note, seconds
 
 from knowgap.lms import quiet_dspy
 
-BENCHMARKS = (
-    "concurrency",
-    "service",
-    "mutations",
-    "retrieval",
-    "embedded",
-    "evidence",
-    "near_misses",
-    "kills",
-)
+BENCHMARKS = ("concurrency", "service", "mutations", "retrieval", "embedded", "evidence", "near_misses", "kills")
 
 
 def main() -> None:
@@ -41,12 +32,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes: minutes instead of an hour or more")
     parser.add_argument("--data", type=Path, help="folder of hotpotqa/, 2wikimultihopqa/, strategyqa/ in their layouts")
     for name, module in modules.items():
-        module.add_arguments(parser.add_argument_group(name))
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(parser.add_argument_group(name))
     options = parser.parse_args()
-    names = list(dict.fromkeys(options.names or BENCHMARKS))
-    for name in names:
-        if name not in modules:
-            parser.error(f"there is no benchmark {name!r}: choose among {', '.join(BENCHMARKS)}")
+    names = options.names or BENCHMARKS
+    if unknown := [name for name in names if name not in modules]:
+        parser.error(f"there is no benchmark {unknown[0]!r}: choose among {', '.join(BENCHMARKS)}")
     quiet_dspy()  # without a cache on disk, so that no answer comes from an earlier run
     show = functools.partial(print, flush=True)
     show(f"# Benchmarks\n\n{_describe_machine()}\n")
@@ -64,8 +55,7 @@ def _describe_machine() -> str:
     known = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
     model = re.search(r"model name\s*: (.*)", known)
     parts = [
-        f"{os.cpu_count()} cores",
-        model[1] if model else platform.machine(),
+        f"{os.cpu_count()} cores, {model[1] if model else platform.machine()}",
         f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU",
         f"{platform.system()}, Python {platform.python_version()}, torch {torch.__version__}",

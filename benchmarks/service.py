@@ -12,7 +12,6 @@ service gets SIGTERM under load: an answer is lost if the model was asked and no
 from __future__ import annotations
 
 import argparse
-import http.client
 import itertools
 import json
 import os
@@ -24,11 +23,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import dspy
+import numpy as np
 import psutil
 from models.delayed_server import Server, delayed_server
 from table import Table, note
@@ -49,7 +51,7 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--service-seconds", type=float, help="how long each is asked (120; quick 2)")
     group.add_argument("--service-clients", type=int, help="clients at once (64; quick 4)")
     group.add_argument("--service-delay-ms", type=float, default=200.0, help="how long the model takes (200)")
-    group.add_argument("--service-programs", default="rag,adaptive_note", help="which programs (rag,adaptive_note)")
+    group.add_argument("--service-programs", nargs="+", default=("rag", "adaptive_note"), help="which programs (both)")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -59,7 +61,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     rates, ends = [], []
     with tempfile.TemporaryDirectory() as folder, delayed_server(options.service_delay_ms / 1000, 4 * clients) as model:
         bench = _Bench(model, clients, Path(folder))
-        for name in options.service_programs.split(","):
+        for name in options.service_programs:
             note(f"service: {name}")
             with bench.serve(name) as service:
                 rates.append([name, *bench.alternate(name, service, seconds)])
@@ -88,8 +90,8 @@ class _Bench:
     def __init__(self, model: Server, clients: int, folder: Path) -> None:
         self._model, self._clients, self._folder, self._address = model, clients, folder, ""
         data = load_dataset()
-        asked = [example.question for split in data.splits.values() for example in split]
-        self._questions = map("{} ({})".format, itertools.cycle(asked), itertools.count())
+        asked = itertools.cycle(example.question for example in data.splits["train"])
+        self._questions = map("{} ({})".format, asked, itertools.count())
         self._index = BM25Index.build(data.corpus, folder / "index")
 
     @contextmanager
@@ -100,10 +102,10 @@ class _Bench:
         own = {"KNOWGAP_HOME": str(self._folder / "home"), "OPENAI_API_KEY": "none"}
         pipe: Any = {"stderr": subprocess.PIPE, "text": True, "env": {**os.environ, **own}}
         service = psutil.Popen([sys.executable, "-m", "knowgap", "serve", *words], **pipe)
-        said = (re.search(r" at http://([\d.:]+);", line) for line in service.stderr)
+        said = (re.search(r" at (http://[\d.:]+);", line) for line in service.stderr)
         self._address = next(found[1] for found in said if found)
         threading.Thread(target=list, args=(service.stderr,), daemon=True).start()
-        self._model.counts()  # forget the call that asked whether the model answers
+        self._model.requests()  # forget the call that asked whether the model answers
         try:
             yield service
         finally:
@@ -117,85 +119,76 @@ class _Bench:
         lm = make_lm(MODEL, api_base=self._model.api_base, num_retries=0)
         program = get_program(name)(self._index)
 
-        def direct() -> None:
+        def direct() -> int:
             with dspy.context(lm=lm, disable_history=True):
-                _ = program(question=next(self._questions)).citations
+                prediction = program(question=next(self._questions))
+                _ = prediction.citations
+            return prediction.trace.cost.lm_calls
 
         ways = ((self._ask, psutil.Process(service.pid)), (direct, psutil.Process()))
-        for ask, _ in ways:
-            self._load(ask, 0.0)  # one question each, to warm up
-        self._model.counts()
-        answers, spent, cpu, calls, memory = [0, 0], [0.0, 0.0], [0.0, 0.0], 0.0, list[str]()
+        for way in ways:
+            self._turn(*way, 0.0)  # one question each, to warm up
+        totals, memory = np.zeros((4, 2)), list[str]()
         for _ in range(TURNS):
-            for n, (ask, process) in enumerate(ways):
-                begun, computed = time.perf_counter(), sum(process.cpu_times()[:2])
-                answers[n] += self._load(ask, seconds / TURNS)
-                spent[n] += time.perf_counter() - begun
-                cpu[n] += sum(process.cpu_times()[:2]) - computed
-                calls += self._model.counts()["requests"] * (n == 0)
+            totals += np.transpose([self._turn(*way, seconds / TURNS) for way in ways])
             memory.append(f"{service.memory_info().rss / 2**20:.0f} MiB")
-        rates = [count / time for count, time in zip(answers, spent, strict=True)]
-        costs = [f"{1000 * used / count:.1f} ms" for used, count in zip(cpu, answers, strict=True)]
-        shown = [f"{calls / answers[0]:g}", *(f"{rate:.1f}" for rate in rates), f"{rates[0] / rates[1]:.2f}"]
-        return [*shown, *costs, memory[0], memory[-1]]
+        answers, calls, spent, cpu = totals
+        served, direct_rate = rates = answers / spent
+        shown = [f"{calls[0] / answers[0]:g}", *(f"{rate:.1f}" for rate in rates), f"{served / direct_rate:.2f}"]
+        return [*shown, *(f"{1000 * each:.1f} ms" for each in cpu / answers), memory[0], memory[-1]]
+
+    def _turn(self, ask: Callable[[], int], process: psutil.Process, seconds: float) -> list[float]:
+        """Ask for so many seconds, each client at least once: answers, calls, seconds, and those of the processor."""
+        begun, computed = time.perf_counter(), sum(process.cpu_times()[:2])
+
+        def client(_: int) -> list[int]:
+            calls = [ask()]
+            while time.perf_counter() < begun + seconds:
+                calls.append(ask())
+            return calls
+
+        calls = self._clients_do(client)
+        return [len(calls), sum(calls), time.perf_counter() - begun, sum(process.cpu_times()[:2]) - computed]
+
+    def _clients_do(self, client: Callable[[int], list[int]]) -> list[int]:
+        with ThreadPoolExecutor(self._clients) as pool:
+            return [each for found in pool.map(client, range(self._clients)) for each in found]
 
     def terminate(self, service: psutil.Popen) -> list[int]:
         """Send SIGTERM under load; count calls of the model, those of the answers that came, and lost answers."""
 
-        def ask(_: int) -> list[int]:
-            costs: list[int] = []
-            while True:
-                try:
-                    costs.append(self._ask())
-                except (OSError, http.client.HTTPException):  # not accepted, or lost: the model's count tells
-                    return costs
+        def client(_: int) -> list[int]:
+            calls: list[int] = []
+            with suppress(OSError, HTTPException):  # not accepted, or lost: the model's count tells
+                while True:
+                    calls.append(self._ask())
+            return calls
 
         threading.Timer(3 + 4 * self._model.delay, service.terminate).start()
-        with ThreadPoolExecutor(self._clients) as pool:
-            answered = [cost for costs in pool.map(ask, range(self._clients)) for cost in costs]
+        answered = self._clients_do(client)
         service.wait(timeout=90)
-        asked = int(self._model.counts()["requests"])
+        asked = self._model.requests()
         return [asked, sum(answered), -(-(asked - sum(answered)) // max(answered))]
 
     def disconnect(self) -> list[int]:
         """Disconnect all clients in the middle of a question; count the calls before and after."""
         usual = self._ask()
-        self._model.counts()
-        connections = [self._sent() for _ in range(self._clients)]
-        time.sleep(2.5 * self._model.delay)
-        for connection in connections:
-            connection.close()
+        self._model.requests()
+
+        def client(_: int) -> list[int]:
+            with suppress(TimeoutError):
+                self._ask(timeout=2.5 * self._model.delay)
+            return []
+
+        self._clients_do(client)
         time.sleep(CALM + self._model.delay)
-        before = int(self._model.counts()["requests"])
+        before = self._model.requests()
         time.sleep(usual * self._model.delay)
-        return [usual * self._clients, before, int(self._model.counts()["requests"])]
+        return [usual * self._clients, before, self._model.requests()]
 
-    def _load(self, ask: Callable[[], object], seconds: float) -> int:
-        """Ask for so many seconds, each client at least once; how many answers came."""
-        end = time.perf_counter() + seconds
-
-        def client(_: int) -> int:
-            ask()
-            count = 1
-            while time.perf_counter() < end:
-                ask()
-                count += 1
-            return count
-
-        with ThreadPoolExecutor(self._clients) as pool:
-            return sum(pool.map(client, range(self._clients)))
-
-    def _sent(self) -> http.client.HTTPConnection:
-        """A connection over which a question was sent."""
-        connection, body = http.client.HTTPConnection(self._address, timeout=120), {"question": next(self._questions)}
-        connection.request("POST", "/v1/ask", json.dumps(body), {"Content-Type": "application/json"})
-        return connection
-
-    def _ask(self) -> int:
+    def _ask(self, timeout: float = 120.0) -> int:
         """Ask the service one question; the calls of the model that it took."""
-        with closing(self._sent()) as connection:
-            response = connection.getresponse()
-            body = response.read()
-        if response.status != 200:
-            raise SystemExit(f"the service answers {response.status}: {body.decode()}")
-        return json.loads(body)["cost"]["lm_calls"]
+        body = json.dumps({"question": next(self._questions)}).encode()
+        request = Request(f"{self._address}/v1/ask", body, {"Content-Type": "application/json"})
+        with urlopen(request, timeout=timeout) as response:
+            return json.load(response)["cost"]["lm_calls"]

@@ -1,4 +1,4 @@
-"""Tables in Markdown, and the words and numbers in them."""
+"""Tables in Markdown, the words and numbers in them, and the files of public data sets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+FILES = {
+    "HotpotQA": "hotpotqa/*dev*.json",
+    "2WikiMultihopQA": "2wikimultihopqa/*dev*.json",
+    "StrategyQA": "strategyqa/*dev.json",
+}
+"""Data sets of questions with their pooled paragraphs, in their official layouts, in a folder of such."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +47,13 @@ class Table:
         return "\n".join([f"### {self.title}", "", *body, "", *(f"{remark}\n" for remark in self.remarks)])
 
 
-def data_folder(options: argparse.Namespace) -> Path | None:
-    """Return the folder of real data, from `--data` or KNOWGAP_TEST_DATA; None where neither exists."""
-    named = options.data or os.environ.get("KNOWGAP_TEST_DATA")
-    folder = Path(named) if named else None
-    if options.data and not options.data.is_dir():
-        raise SystemExit(f"--data {options.data}: there is no such folder")
-    return folder if folder and folder.is_dir() else None
+def real_file(options: argparse.Namespace, pattern: str) -> Path | None:
+    """The first file that matches a pattern in the folder `--data` or KNOWGAP_TEST_DATA; says so if there is none."""
+    folder = options.data or os.environ.get("KNOWGAP_TEST_DATA")
+    found = sorted(Path(folder).glob(pattern)) if folder else []
+    if not found:
+        note(f"left out: {pattern} in {folder or 'the folder of real data, named with --data or KNOWGAP_TEST_DATA'}")
+    return next(iter(found), None)
 
 
 def note(text: str) -> None:

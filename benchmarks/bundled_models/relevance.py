@@ -8,8 +8,8 @@ ranks is measured on development sets, by `benchmarks/retrieval.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,28 +26,18 @@ _WIDTH, _PASSAGES_FOR_PROJECTION = 384, 400
 _PENALTY = 1e-4
 
 
-@dataclass
-class _Candidates:
+class _Candidates(NamedTuple):
     """The retrieved texts of a set's questions: 50 a question where there are so many, in the order of retrieval.
 
     Attributes:
-        features: [pairs, 3].
-        gold: which are gold. [pairs].
-        question: number of the question. [pairs].
+        family: of the set.
+        features: [questions, texts, 3].
+        gold: which are gold. [questions, texts].
     """
 
     family: str
     features: npt.NDArray[np.float64]
     gold: npt.NDArray[np.bool_]
-    question: npt.NDArray[np.int_]
-
-    def best(self, scores: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
-        """Which pairs are among the best five of their question."""
-        chosen = np.zeros(len(scores), dtype=bool)
-        for number in np.unique(self.question):
-            rows = np.flatnonzero(self.question == number)
-            chosen[rows[np.argsort(-scores[rows], kind="stable")[:_BEST]]] = True
-        return chosen
 
 
 def train_relevance(data: str | Path, output: str | Path, seed: int) -> tuple[float, int]:
@@ -77,7 +67,7 @@ def train_relevance(data: str | Path, output: str | Path, seed: int) -> tuple[fl
         "prior": round(_RETRIEVED * float(np.mean([own.gold.mean() for own in candidates])), 2),
     }
     write_weights(output, NAME, {"projection": projection}, settings)
-    return delta, sum(len(own.gold) for own in candidates)
+    return delta, sum(own.gold.size for own in candidates)
 
 
 def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float16]:
@@ -90,15 +80,14 @@ def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float1
 def _candidates(own: QuestionSet, features: RelevanceFeatures) -> _Candidates:
     note(f"relevance: {len(own.questions)} questions of {own.family}")
     texts = features.encode(own.texts)
-    rows, gold, question = [], [], []
-    for number, (asked, wanted) in enumerate(own.questions):
+    rows, gold = [], []
+    for asked, wanted in own.questions:
         [query] = features.encode([asked])
         scores = np.array([late_interaction(query, text) for text in texts])
         found = [own.texts[i] for i in np.argsort(-scores, kind="stable")[:_RETRIEVED]]
         rows.append(features.compute([(asked, text) for text in found]))
-        gold += [text in wanted for text in found]
-        question += [number] * len(found)
-    return _Candidates(own.family, np.concatenate(rows), np.array(gold), np.array(question))
+        gold.append([text in wanted for text in found])
+    return _Candidates(own.family, np.array(rows), np.array(gold))
 
 
 def _fit(candidates: Sequence[_Candidates]) -> tuple[npt.NDArray[np.float64], float]:
@@ -106,10 +95,10 @@ def _fit(candidates: Sequence[_Candidates]) -> tuple[npt.NDArray[np.float64], fl
     from scipy.optimize import minimize
     from scipy.special import expit
 
-    features = np.concatenate([own.features for own in candidates])
+    features = np.concatenate([own.features.reshape(-1, len(FEATURES)) for own in candidates])
     inputs = np.column_stack([features, np.ones(len(features))])
-    gold = np.concatenate([own.gold for own in candidates])
-    sizes = np.array([len(own.gold) for own in candidates])
+    gold = np.concatenate([own.gold.ravel() for own in candidates])
+    sizes = np.array([own.gold.size for own in candidates])
     weights = np.repeat(1 / sizes, sizes) / len(candidates)
 
     def loss(parameters: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
@@ -130,6 +119,8 @@ def _delta(candidates: Sequence[_Candidates]) -> float:
     for own in candidates:
         coefficients, intercept = _fit([each for each in candidates if each.family != own.family] or candidates)
         scores = own.features @ coefficients + intercept
-        if own.gold.any():
-            lowest.append(np.quantile(scores[own.best(scores) & own.gold], 1 - _SHOWN, method="lower"))
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :_BEST]
+        of_gold = np.take_along_axis(scores, best, axis=1)[np.take_along_axis(own.gold, best, axis=1)]
+        if of_gold.size:
+            lowest.append(np.quantile(of_gold, 1 - _SHOWN, method="lower"))
     return float(np.floor(10 * min(lowest)) / 10)

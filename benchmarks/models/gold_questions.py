@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 
 def normal(text: str) -> str:
@@ -41,19 +39,16 @@ class GoldQuestion:
 
 def read_gold_questions(path: Path) -> list[GoldQuestion]:
     """Questions of a file in the layout of HotpotQA or 2WikiMultihopQA, with their supporting sentences."""
-    return [_read_supporting_facts(record) for record in json.loads(path.read_text(encoding="utf-8"))]
-
-
-def _read_supporting_facts(record: Mapping[str, Any]) -> GoldQuestion:
-    paragraphs = dict(reversed(record["context"]))
-    sentences = [
-        (title, paragraphs[title][number].strip())
-        for title, number in record["supporting_facts"]
-        if number < len(paragraphs.get(title, ()))
-    ]
-    objects = {(normal(subject), normal(text)): text for subject, _, text in record.get("evidences") or ()}
-    facts = []
-    for title, sentence in sentences:
-        said = [o for (subject, low), o in objects.items() if subject == normal(title) and low in normal(sentence)]
-        facts.append(Fact(title, sentence, next(iter(said), "")))
-    return GoldQuestion(record["question"], record["answer"], tuple(dict.fromkeys(facts)))
+    questions = []
+    for record in json.loads(path.read_text(encoding="utf-8")):
+        paragraphs = dict(reversed(record["context"]))
+        objects = {(normal(subject), normal(text)): text for subject, _, text in record.get("evidences") or ()}
+        facts: dict[Fact, None] = {}
+        for title, number in record["supporting_facts"]:
+            for sentence in paragraphs.get(title, ())[number : number + 1]:
+                said = [
+                    o for (subject, low), o in objects.items() if subject == normal(title) and low in normal(sentence)
+                ]
+                facts[Fact(title, sentence.strip(), next(iter(said), ""))] = None
+        questions.append(GoldQuestion(record["question"], record["answer"], tuple(facts)))
+    return questions

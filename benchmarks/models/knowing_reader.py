@@ -20,25 +20,22 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from knowgap.lms.embedded.inputs import Prompt, strings
+from dspy.lm15 import Request, Response
+
+from knowgap.lms.embedded.inputs import Prompt, strings, write_reply
+from models import read_request, respond
 from models.gold_questions import Fact, GoldQuestion, normal
-from models.prompt_engine import PromptEngine
 
 UNKNOWN = "unknown"
 _NO_EVIDENCE = ("question", "asked", "searched", "queries", "missing", "style", "sub_answers")
-_FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are as at be been by did do does for from had has have he her his in is it its of on or she that the "
-        "their they this to was were which who whom whose what when where how with",
-    )
-)
+_FUNCTION_WORDS = frozenset(re.findall(r"\w+", """
+    a an and are as at be been by did do does for from had has have he her his in is it its of on or she that the their
+    they this to was were which who whom whose what when where how with"""))  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Goal:
+class _Goal(NamedTuple):
     """What a question or sub-question wants: facts of a gold question, and the answer that they give together."""
 
     root: GoldQuestion
@@ -65,12 +62,8 @@ class _View:
         """Whether every word of a name has been read."""
         return set(_words(name)) <= self.words
 
-    @property
-    def complete(self) -> bool:
-        return not self.open
 
-
-class KnowingReader(PromptEngine):
+class KnowingReader:
     """A DSPy engine that answers the acts of `knowgap.signatures` for questions whose evidence it knows.
 
     Args:
@@ -83,79 +76,65 @@ class KnowingReader(PromptEngine):
         self._goals = {normal(q.question): _Goal(q, q.facts, q.answer) for q in questions if q.facts}
         self._asked: dict[tuple[str, str], _Goal] = {}  # by (gold question, sub-question)
 
-    def outputs(self, prompt: Prompt) -> dict[str, Any]:
-        """The output fields of an act, by their names."""
+    def complete(self, request: Request) -> Response:
+        """Reply to one request."""
+        prompt = read_request(request)
         question = prompt.inputs.get("question")
         texts = [str(question)] if question else _units(prompt.inputs.get("queries"))
         goals = [self._goals[normal(text)] for text in texts if normal(text) in self._goals]
-        goal = goals[0] if goals else None
-        if goal is None:
-            return {name: _nothing(name, kind) for name, kind in prompt.outputs.items()}
+        if not goals:
+            return respond(request, write_reply(prompt, {n: _nothing(n, kind) for n, kind in prompt.outputs.items()}))
+        goal = goals[0]
         if goals[1:]:
-            goal = _Goal(goal.root, tuple(dict.fromkeys(fact for each in goals for fact in each.facts)), goal.answer)
-        return self._reply(prompt, self._view(goal, {"question": " ".join(texts), **prompt.inputs}))
+            goal = goal._replace(facts=tuple(dict.fromkeys(fact for each in goals for fact in each.facts)))
+        view = self._view(goal, {"question": " ".join(texts), **prompt.inputs})
+        return respond(request, write_reply(prompt, self._outputs(prompt, view)))
 
-    def _reply(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+    def _outputs(self, prompt: Prompt, view: _View) -> dict[str, Any]:
         return {name: self._output(name, prompt, view) for name in prompt.outputs}
 
     def _view(self, goal: _Goal, inputs: Mapping[str, Any]) -> _View:
         units = [normal(unit) for name, value in inputs.items() if name not in _NO_EVIDENCE for unit in _units(value)]
-        pairs = [pair for pair in inputs.get("sub_answers") or () if isinstance(pair, Mapping)]
-        solved = {fact for pair in pairs for fact in self._solved(goal, pair)}
+        solved, answers = set[Fact](), []
+        for pair in inputs.get("sub_answers") or ():
+            asked, answer = normal(str(pair.get("question", ""))), str(pair.get("answer", ""))
+            part = self._asked.get((goal.root.question, asked)) or self._goals.get(asked)
+            if part is not None and normal(part.answer) == normal(answer):
+                solved |= {*part.facts}
+            answers.append(answer)
         settled = [fact for fact in goal.facts if fact in solved or any(fact.stands_in(unit) for unit in units)]
-        question, answers = str(inputs["question"]), " ".join(str(pair.get("answer", "")) for pair in pairs)
-        return _View(question, goal, settled, set(_words(f"{question} {answers} {_joined(settled)}")))
-
-    def _solved(self, goal: _Goal, pair: Mapping[str, Any]) -> tuple[Fact, ...]:
-        """The facts that a sub-question asked for, if its answer is right."""
-        asked = normal(str(pair.get("question", "")))
-        part = self._asked.get((goal.root.question, asked)) or self._goals.get(asked)
-        right = part is not None and normal(part.answer) == normal(str(pair.get("answer", "")))
-        return part.facts if part is not None and right else ()
+        question = str(inputs["question"])
+        return _View(question, goal, settled, set(_words(f"{question} {' '.join(answers)} {_joined(settled)}")))
 
     def _output(self, name: str, prompt: Prompt, view: _View) -> Any:
-        inputs, wanted = prompt.inputs, prompt.outputs
+        inputs, kind, missing = prompt.inputs, prompt.outputs[name], view.open
         if name == "answer":
-            return self._answer(view, prompt)
-        if wanted[name] == "bool":
-            return self._verdict(name, view, inputs)
+            unknown = "" if {"missing", "steps"} & prompt.outputs.keys() else UNKNOWN
+            return unknown if missing else view.goal.answer
+        if kind == "bool":
+            return _verdict(name, view, inputs)
         if name == "confidence":
-            top, least = (5, 1) if wanted[name].startswith("int") else (0.95, 0.05)
-            return top if view.complete else least
+            top, least = (5, 1) if kind.startswith("int") else (0.95, 0.05)
+            return least if missing else top
         if name == "statements":
-            return _statements(view, inputs)
+            passages, known = inputs.get("passages") or (), normal("\n".join(_units(inputs.get("known") or "")))
+            new = [fact for fact in view.settled if not fact.stands_in(known)]
+            return [{"statement": str(f), "sources": [p["id"] for p in passages if _holds(p, [f])]} for f in new]
         if name == "relevant_ids":
             return [p["id"] for p in inputs.get("passages") or () if _holds(p, view.goal.facts)]
-        if name == "note":
-            return "\n".join(map(str, view.settled))
         if name == "reasoning" and "known" in inputs:
-            return (_unsaid(view, inputs) or [view.goal.answer if view.complete else UNKNOWN])[0]
+            return (_unsaid(view, inputs) or [UNKNOWN if missing else view.goal.answer])[0]
         if name in ("questions", "queries"):
             return self._questions(view, prompt)
-        if name == "steps":
-            missing = [f"{fact.title if view.has_read(fact.title) else 'a fact'}: MISSING" for fact in view.open]
-            return [*map(str, view.settled), *missing]
         if name == "query":
             return next(iter(self._questions(view, prompt)), "")
         if name == "missing":
-            return "; ".join(self._questions(view, prompt)) if not view.complete else ""
-        return "\n".join(map(str, view.settled)) or "nothing in the prompt settles a fact of the question"
-
-    def _answer(self, view: _View, prompt: Prompt) -> str:
-        if view.complete:
-            return view.goal.answer
-        return "" if {"missing", "steps"} & prompt.outputs.keys() else UNKNOWN
-
-    def _verdict(self, name: str, view: _View, inputs: Mapping[str, Any]) -> bool:
-        """The typed judgements: yes or no."""
-        if name == "better":
-            before, after = (normal(str(inputs[note])) for note in ("best_note", "new_note"))
-            return sum(f.stands_in(after) - f.stands_in(before) for f in view.goal.facts) > 0
-        if name == "needed":
-            return not view.complete
-        if name == "finished":  # one sentence at a time
-            return view.complete and len(_unsaid(view, inputs)) <= 1
-        return bool(view.settled) if name == "relevant" else view.complete
+            return "; ".join(self._questions(view, prompt)) if missing else ""
+        if name == "steps":
+            lacking = [f"{fact.title if view.has_read(fact.title) else 'a fact'}: MISSING" for fact in missing]
+            return [*map(str, view.settled), *lacking]
+        nothing = "" if name == "note" else "nothing in the prompt settles a fact of the question"
+        return "\n".join(map(str, view.settled)) or nothing
 
     def _questions(self, view: _View, prompt: Prompt) -> list[str]:
         """Questions for the facts that are open, none asked before; each is remembered with what it asks for."""
@@ -187,10 +166,10 @@ class HesitantReader(KnowingReader):
         super().__init__(questions)
         self._missed: set[tuple[str, Fact]] = set()  # by gold question
 
-    def _reply(self, prompt: Prompt, view: _View) -> dict[str, Any]:
-        values = super()._reply(prompt, view)
+    def _outputs(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+        values = super()._outputs(prompt, view)
         draw = random.Random(repr((sorted(prompt.inputs.items(), key=str), [*prompt.outputs])))
-        if view.complete and _MAY_ASK_ON & prompt.outputs.keys() and draw.random() < 0.5:
+        if not view.open and _MAY_ASK_ON & prompt.outputs.keys() and draw.random() < 0.5:
             values |= self._asks_on(prompt, view)
         if {"statements", "note"} & prompt.outputs.keys() and draw.random() < 0.2:
             values |= self._misses(prompt, view)
@@ -222,16 +201,21 @@ _MAY_ASK_ON = {"answerable", "finished", "needed", "query", "queries", "question
 """Outputs by which a reply can say that something is missing."""
 
 
+def _verdict(name: str, view: _View, inputs: Mapping[str, Any]) -> bool:
+    """The typed judgements: yes or no."""
+    if name == "better":
+        before, after = (normal(str(inputs[note])) for note in ("best_note", "new_note"))
+        return sum(f.stands_in(after) - f.stands_in(before) for f in view.goal.facts) > 0
+    if name == "finished":  # one sentence at a time
+        return not view.open and len(_unsaid(view, inputs)) <= 1
+    if name == "relevant":
+        return bool(view.settled)
+    return bool(view.open) if name == "needed" else not view.open
+
+
 def _holds(passage: Any, facts: Sequence[Fact]) -> bool:
     text = normal("\n".join(_units(passage)))
     return any(fact.stands_in(text) for fact in facts)
-
-
-def _statements(view: _View, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    passages = [p for p in inputs.get("passages") or () if isinstance(p, Mapping)]
-    known = normal("\n".join(_units(inputs.get("known") or "")))
-    new = [fact for fact in view.settled if not fact.stands_in(known)]
-    return [{"statement": str(fact), "sources": [p["id"] for p in passages if _holds(p, [fact])]} for fact in new]
 
 
 def _unsaid(view: _View, inputs: Mapping[str, Any]) -> list[str]:
