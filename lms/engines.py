@@ -36,9 +36,3 @@ class InProcessEngine:
     def load_state(cls, state: dict[str, Any]) -> Self:
         """Make an engine from what `dump_state` returned."""
         return cls(**state)
-
-
-def system_text(request: Request) -> str:
-    """The system prompt of a request; empty if it has none."""
-    system = request.system or ""
-    return system if isinstance(system, str) else "".join(getattr(part, "text", "") for part in system)

@@ -12,7 +12,7 @@ from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 from dspy.utils.exceptions import ContextWindowExceededError
 
 from knowgap.errors import CheckpointError, LanguageModelError
-from knowgap.lms.engines import InProcessEngine, system_text
+from knowgap.lms.engines import InProcessEngine
 from knowgap.lms.transcripts import CHAT_TEMPLATE, END
 from knowgap.retrieval.hub import bfloat16_on, loading_model
 from knowgap.retrieval.passage import NeverCopied
@@ -51,7 +51,7 @@ class HFEngine(NeverCopied, InProcessEngine):
             LanguageModelError: the model cannot be loaded, or its chat template cannot render the conversation.
             ContextWindowExceededError: the prompt is longer than the model's context window.
         """
-        system, config = system_text(request), request.config
+        system, config = str(request.system or ""), request.config
         turns: list[Mapping[str, str]] = [{"role": "system", "content": system}] if system else []
         turns += [{"role": message.role, "content": message.text or ""} for message in request.messages]
         with self._lock:

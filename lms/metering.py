@@ -20,7 +20,8 @@ import dspy
 from dspy.utils import exceptions
 from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
 from dspy.utils.exceptions import ContextWindowExceededError, LMError, LMProviderError, is_retryable_lm_error
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+from typing_extensions import Self
 
 from knowgap.lms.cancelling import check_cancelled, pause
 
@@ -33,29 +34,32 @@ _LONGEST_PAUSE = 60.0
 """Seconds; an endpoint may ask for hours (`Retry-After`)."""
 
 
-class Usage(BaseModel, extra="forbid"):
+class Counts(BaseModel, extra="forbid"):
+    """What is counted of calls to a language model. Tokens are those of all calls, cached ones included."""
+
+    cached_calls: int = Field(default=0, description="calls of the language model that a cache answered")
+    uncounted_calls: int = Field(default=0, description="calls that went around the meter; they are in no other number")
+    failed_calls: int = Field(default=0, description="calls that ended in an error")
+    unreported_calls: int = Field(default=0, description="calls whose reply does not state its tokens")
+    prompt_tokens: int = Field(default=0, description="tokens of prompts")
+    completion_tokens: int = Field(default=0, description="tokens of completions")
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(**{name: value + getattr(other, name) for name, value in self})
+
+
+class Usage(Counts):
     """Calls to a language model, their tokens and their price.
 
     Attributes:
-        calls: calls that were sent to the language model.
-        failed_calls: those of them that ended in an error.
-        cached_calls: calls answered from a cache instead.
-        cut: calls of either kind whose reply ended at the limit of tokens.
-        prompt_tokens: of calls of either kind, as far as the replies state them; `completion_tokens` are those written.
+        calls: calls that were sent to the language model, failed ones included.
+        cut: calls, sent or answered from a cache, whose reply ended at the limit of tokens.
         money: US dollars for the calls that were sent, as far as prices are known.
-        unreported_calls: answered calls whose tokens are not known, since the reply does not state them.
-        uncounted_calls: calls of models that bypassed the meter; no other number includes them.
     """
 
     calls: int = 0
-    failed_calls: int = 0
-    cached_calls: int = 0
     cut: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
     money: float = 0.0
-    unreported_calls: int = 0
-    uncounted_calls: int = 0
 
     @property
     def asked(self) -> int:
@@ -66,9 +70,6 @@ class Usage(BaseModel, extra="forbid"):
     def answered(self) -> int:
         """Calls of either kind that did not end in an error."""
         return self.asked - self.failed_calls
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(**{name: value + getattr(other, name) for name, value in self})
 
 
 class UsageTracker(BaseCallback):

@@ -71,8 +71,7 @@ def transcript(style: str, question: str, steps: Iterable[TranscriptStep], follo
         steps: the queries in order.
         following: what comes after the steps: the control token of an action, or the whole answer (`written`).
     """
-    turns = [("system", style), ("user", question)]
-    shown = [{"role": role, "content": _harmless(text)} for role, text in turns]
+    shown = [{"role": "system", "content": _harmless(style)}, {"role": "user", "content": _harmless(question)}]
     done = "".join(f"{written(step.action, step.query)}\n{_evidence(step.passages)}\n" for step in steps)
     return [*shown, {"role": "assistant", "content": done + following}]
 

@@ -164,7 +164,7 @@ class Program(Configurable):
         if recorder.calls_left < (1 if last else 2):
             raise CallsSpent
         act = next((name for name, value in vars(self).items() if value is predictor), type(predictor).__name__)
-        shortened = steps.Shortened(act=act, passages=[], demonstrations=0)
+        left_out = steps.Shortened(act=act, passages=[], demonstrations=0)
         while True:
             numbered, listed = number_passages(inputs, signature)
             read = [*inlined, *listed]
@@ -174,12 +174,12 @@ class Program(Configurable):
                 reply = recorder.request_once(key, functools.partial(_request, predictor, numbered, read))
                 break
             except dspy.ContextWindowExceededError:
-                if (shorter := without_last(predictor, inputs, shortened)) is None:
+                if (shorter := without_last(predictor, inputs, left_out)) is None:
                     raise
                 inputs = shorter
         recorder.count_read(read)
-        if shortened.passages or shortened.demonstrations:
-            self.record(shortened)
+        if left_out.passages or left_out.demonstrations:
+            self.record(left_out)
             warnings.warn(f"{self.name} ({act}): the prompt was too long; the trace says what it lacks", stacklevel=2)
         if reply.prediction is None:
             self.record(steps.Malformed(act=act, problem=reply.problem))

@@ -124,11 +124,8 @@ class Threshold(Real):
     def apply(self, program: Any) -> None:
         """Configure the decision of a program's predictor with the program's value."""
         value, predictor = getattr(program, self.name), getattr(program, self.predictor)
-        decisions = {name: options for name, options in predictor.fields.items() if name != self.field}
-        if value is not None:
-            decisions[self.field] = {"threshold": value}
-        if decisions != predictor.fields:
-            predictor.fields = decisions
+        others = {name: options for name, options in predictor.fields.items() if name != self.field}
+        predictor.fields = others if value is None else {**others, self.field: {"threshold": value}}
 
 
 class Switch(Hyperparameter):

@@ -2,6 +2,7 @@
 
 import dspy
 
+from knowgap.signatures.answers import AnswerFromPassages
 from knowgap.signatures.types import SourcePassage, optional
 
 
@@ -42,7 +43,7 @@ class ReadAndPlan(dspy.Signature):
 
 
 # The last round, and the only one of a program that retrieves once.
-class LastReading(dspy.Signature):
+class LastReading(AnswerFromPassages):
     """Answer the question with the help of the passages: nothing more will be searched.
 
     Some passages may not help. In `relevant_ids`, list the passages that the answer rests on. Set `supported` to True
@@ -52,9 +53,6 @@ class LastReading(dspy.Signature):
     none. In `explanation`, say in one or two sentences, in the language of the question, what the passages say.
     """
 
-    question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
-    style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = optional("the answer in the asked style, or a guess")
     relevant_ids: list[int] = optional("ids of the passages behind the answer", list)
     supported: bool = optional("True if the passages state all it needs", bool)

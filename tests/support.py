@@ -14,7 +14,6 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.inputs import read_prompt
-from knowgap.lms.engines import system_text
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
 Rule = Callable[[tuple[str, ...], dict[str, Any]], "Mapping[str, Any] | str"]
@@ -43,7 +42,7 @@ class ScriptedEngine:
         text = request.messages[-1].text or ""
         fields, inputs = dict[str, str](), dict[str, Any]()
         with suppress(SignatureNotServed):  # it asks for no fields
-            prompt = read_prompt(system_text(request), text)
+            prompt = read_prompt(str(request.system or ""), text)
             as_they_were = re.sub(r"\[ (?=\[[ \\t]*#)", "[", json.dumps(dict(prompt.inputs)))  # marks are made harmless
             fields, inputs = dict(prompt.outputs), json.loads(as_they_were)
         reply = self.reply(text, fields, inputs)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dspy.lm15 import Message, Request, Response, Usage
 
 from knowgap.lms.embedded.inputs import Prompt, read_prompt
-from knowgap.lms.engines import system_text
 
 
 def read_request(request: Request) -> Prompt:
     """Read the prompt of a request to a DSPy engine."""
-    return read_prompt(system_text(request), request.messages[-1].text or "")
+    return read_prompt(str(request.system or ""), request.messages[-1].text or "")
 
 
 def respond(request: Request, text: str) -> Response:

@@ -22,7 +22,7 @@ from knowgap.lms.embedded.inputs import (
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import LEAST
 from knowgap.lms.embedded.text import fold, mentions, names_in, value_of
-from knowgap.lms.engines import InProcessEngine, system_text
+from knowgap.lms.engines import InProcessEngine
 
 _PRONOUN = re.compile(r"\b(?:he|she|him|his|it|its|they|them|their)\b", re.I)
 
@@ -40,7 +40,7 @@ class ExtractiveEngine(InProcessEngine):
 
     def complete(self, request: Request) -> Response:
         """Reply to one request; raises `SignatureNotServed` for an output field that the reader cannot fill."""
-        system = system_text(request)
+        system = str(request.system or "")
         user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")
         prompt = read_prompt(system, user)
         reply = write_reply(prompt, fill_fields(prompt))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, Field, SerializeAsAny
 
 from knowgap.errors import shorten
+from knowgap.lms.metering import Counts, Usage
 from knowgap.programs.trace import steps as s
 from knowgap.programs.trace.steps import Step
 from knowgap.retrieval.passage import Passage
@@ -18,13 +19,11 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-    from knowgap.lms.metering import Usage
-
 S = TypeVar("S", bound=Step)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-class Cost(BaseModel, extra="forbid"):
+class Cost(Counts):
     """The cost of one question.
 
     A call answered from a cache counts in both `lm_calls` and `cached_calls`, and so do its tokens: the cost of a
@@ -37,14 +36,8 @@ class Cost(BaseModel, extra="forbid"):
     """
 
     lm_calls: int = Field(default=0, description="calls of the language model, cached ones included")
-    cached_calls: int = Field(default=0, description="calls of the language model that a cache answered")
-    uncounted_calls: int = Field(default=0, description="calls that went around the meter; they are in no other number")
     unreadable: int = Field(default=0, description="calls of requests to which no reply could be read")
     cut: int = Field(default=0, description="replies that ended at the limit of tokens, also when asked for again")
-    failed_calls: int = Field(default=0, description="calls that ended in an error")
-    unreported_calls: int = Field(default=0, description="calls whose reply does not state its tokens")
-    prompt_tokens: int = Field(default=0, description="tokens of prompts")
-    completion_tokens: int = Field(default=0, description="tokens of completions")
     retrievals: int = Field(default=0, description="queries sent to the retriever")
     unseen_searches: int = Field(default=0, description="questions of a module whose searches could not be seen")
     passages: int = Field(default=0, description="distinct passages read by the language model")
@@ -52,10 +45,6 @@ class Cost(BaseModel, extra="forbid"):
     iterations: int = Field(default=0, description="iterations of the method")
     seconds: float = Field(default=0.0, description="wall time of the question")
     critical_calls: int = Field(default=0, description="calls in the longest chain that wait for one another")
-
-    def __add__(self, other: Cost) -> Cost:
-        """The cost of both, one after the other."""
-        return Cost(**{name: getattr(self, name) + getattr(other, name) for name in Cost.model_fields})
 
     @property
     def tokens(self) -> int:
