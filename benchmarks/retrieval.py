@@ -19,20 +19,10 @@ import psutil
 from fictional import stream_passages, stream_questions
 from table import FILES, Table, note, real_file, seconds
 
-from knowgap.compiling.data import load_dataset
+from knowgap.compiling.data import build_index, load_dataset
 from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
 from knowgap.compiling.evaluation.statistics import mean_interval
-from knowgap.retrieval import (
-    BM25Index,
-    ColBERTIndex,
-    DenseIndex,
-    EmbeddedReranker,
-    HybridIndex,
-    Manifest,
-    Passage,
-    PassageStore,
-    rank_hits,
-)
+from knowgap.retrieval import EmbeddedReranker, Manifest, Passage, PassageStore, rank_hits
 from knowgap.retrieval.colbert import fit_checkpoint
 from knowgap.retrieval.index.manifest import Segment
 from knowgap.retrieval.index.snapshot import Snapshot
@@ -40,7 +30,7 @@ from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim, neares
 from knowgap.retrieval.passage import Hit
 from knowgap.storage.manifest import seal
 
-ENGINES: dict[str, Any] = {"bm25": BM25Index, "dense": DenseIndex, "colbert": ColBERTIndex, "hybrid": HybridIndex}
+ENGINES = ("bm25", "dense", "colbert", "hybrid")
 PARTS = ("gold", "codes", "size", "changes")
 K = 10
 _RETRIEVED = 50
@@ -76,9 +66,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 def _gold(options: argparse.Namespace, folder: Path) -> Table:
     """What the engines find of gold paragraphs, and the embedded reranker among what ColBERT finds."""
     limit = options.retrieval_questions or (50 if options.quick else None)
-    engines = [(name, kind, {}) for name, kind in ENGINES.items()]
+    engines: dict[str, dict[str, Any]] = {name: {"engine": name} for name in ENGINES}
     if options.encoder:
-        engines.append((f"dense, {Path(options.encoder).name}", DenseIndex, {"encoder": options.encoder}))
+        engines[f"dense, {Path(options.encoder).name}"] = {"engine": "dense", "encoder": options.encoder}
     rows = []
     for data_name, pattern in FILES.items():
         if (file := real_file(options, pattern)) is None:
@@ -86,9 +76,9 @@ def _gold(options: argparse.Namespace, folder: Path) -> Table:
         data = load_dataset(file, split_as="dev", limit=limit)
         examples = [example for example in data.splits["dev"] if example.gold_ids]
         questions = [example.question for example in examples]
-        for name, kind, more in engines:
+        for name, settings in engines.items():
             note(f"retrieval: gold paragraphs of {data_name}, {name}")
-            index = kind.build(data.corpus, folder / data_name / name, **more)
+            index = build_index(data.corpus, folder / data_name / name, **settings)
             started = time.process_time()
             found = index.search(questions, _RETRIEVED)
             rows.append([data_name, name, *_found(examples, found, started)])
@@ -128,9 +118,9 @@ def _codes(folder: Path) -> Table:
     ):
         codes = [word.strip("|.,") for passage in asked for word in passage.text.split() if "-" in word]
         codes = codes[:: len(codes) // _ASKED][:_ASKED]
-        for name, kind in ENGINES.items():
+        for name in ENGINES:
             note(f"retrieval: codes, {title}, {name}")
-            index = kind.build(passages, folder / f"codes-{len(rows)}")
+            index = build_index(passages, folder / f"codes-{len(rows)}", engine=name)
             found = zip(codes, index.search([wording.format(code) for code in codes], 5), strict=True)
             right = [[f"{code} " in hit.passage.text for hit in hits] for code, hits in found]
             rows.append([title, len(passages), name, len(codes), sum(each[0] for each in right), sum(map(any, right))])
@@ -165,7 +155,7 @@ def _large(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
     sizes = options.passages or ([_COPIED] if options.quick else [50_000, 200_000])
     note(f"retrieval: {_COPIED} passages of the fictional encyclopedia")
     fit_checkpoint([*stream_passages(_COPIED)], folder / "checkpoint", dim=128)
-    index = HybridIndex.build(stream_passages(_COPIED), folder / "encoded", encoder=folder / "checkpoint")
+    index: Any = build_index(stream_passages(_COPIED), folder / "encoded", encoder=folder / "checkpoint")
     if "changes" in options.parts:
         yield _changes(index)
     if "size" not in options.parts:
@@ -224,7 +214,7 @@ def _search_copies(folder: Path, size: int, queries: Sequence[Any]) -> tuple[lis
     return times, fmean(len(own & {*best.tolist()}) / K for own, best in zip(found, exact, strict=True)), memory
 
 
-def _changes(index: HybridIndex) -> Table:
+def _changes(index: Any) -> Table:
     """Processor time of changes to an index of the default engine."""
     index.search(["Who?"], 1)
     times: dict[str, list[float]] = {"add": [], "delete": []}

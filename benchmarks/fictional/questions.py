@@ -12,31 +12,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any
 
 import dspy
 
+from fictional import question_wordings as wordings
 from fictional.article_wordings import POSTS
 from fictional.articles import demonym, inline, show, show_date, write_articles
 from fictional.names import Dice
-from fictional.question_wordings import (
-    COMPARISONS,
-    DESCRIPTIONS,
-    MENTIONS,
-    QUESTIONS,
-    RELATION_NAMES,
-    WORKS,
-    YES_NO,
-    Three,
-)
 from fictional.world import WORLDS_PER_SEED, Entity, World
 from knowgap.compiling.data.dataset import make_example
 
 MIX: Mapping[str, int] = {
     "two_step": 36, "three_step": 20, "candidates": 14, "code": 10, "comparison": 5, "yes_no": 5, "unanswerable": 10,
 }  # fmt: skip
-"""Percentages of the types of question."""
+"""How many questions of each type are asked."""
 
 _STARTS = ("film", "book", "album", "band", "company", "person", "university", "city")
 _MAY_BE_UNANSWERABLE = (
@@ -74,14 +65,14 @@ class _Draft:
     def read(self, subject: Entity, relation: str) -> None:
         """Add a stated fact's passage, triple and sub-question; the answers become its value in all spellings."""
         self.answers = self.state(subject, relation)
-        template = QUESTIONS[subject.kind, "post" if relation in POSTS else relation][self.split]
+        template = wordings.QUESTIONS[subject.kind, "post" if relation in POSTS else relation][self.split]
         question = template.format(x=_mention(subject, self.split), post=relation)
         self.steps.append({"question": question, "answer": self.answers[0]})
 
     def read_work(self, work: Entity, relation: str, year: int | None = None) -> None:
         """Add the fact that leads from a maker to the work, with its passage, triple and sub-question."""
         [maker, *_] = self.state(work, relation)
-        question = _work_of(maker, work, WORKS[work.kind, relation][1][self.split], year)
+        question = _work_of(maker, work, wordings.WORKS[work.kind, relation][1][self.split], year)
         self.steps.append({"question": question, "answer": work.name})
 
     def state(self, subject: Entity, relation: str) -> list[str]:
@@ -91,32 +82,30 @@ class _Draft:
             self.first.add(holder.title)
         self.gold.append(holder.title)
         answers = _spellings(subject, relation)
-        self.evidences.append([subject.title, RELATION_NAMES.get(relation, relation), answers[0]])
+        self.evidences.append([subject.title, wordings.RELATION_NAMES.get(relation, relation), answers[0]])
         return answers
 
 
-def ask_questions(world: World, count: int) -> list[dspy.Example]:
-    """Ask different questions about a world, mixed by `MIX` and in mixed order.
+def ask_questions(world: World) -> list[dspy.Example]:
+    """Ask a hundred different questions about a world, mixed by `MIX` and in mixed order, in the wordings of its split.
 
-    Args:
-        world: what is asked about; its number decides the wordings.
-        count: how many to ask; fewer come back where the world, which has facts for about 120, runs out.
+    A world has facts for about 120.
     """
-    return _Asker(world, count).ask()
+    return _Asker(world).ask()
 
 
 class _Asker:
-    def __init__(self, world: World, count: int) -> None:
-        self.world, self.count = world, count
+    def __init__(self, world: World) -> None:
+        self.world = world
         self.seed, self.split = divmod(world.number, WORLDS_PER_SEED)
         self.dice = Dice(world.number * 2 + 2_000_000_000)
-        self.draws = range(60 * count)  # attempts at one type of question, more than a world ever needs
+        self.draws = range(6000)  # attempts at one type of question, more than a world ever needs
         self.texts = {passage.id: passage.text for passage in write_articles(world)}
         self.unambiguous = [entity for entity in world.all() if not entity.has_namesake]
         self.makers: dict[tuple[Entity, str], list[Entity]] = {}
         for entity in world.all():
             for relation, fact in entity.facts.items():
-                if (entity.kind, relation) in WORKS:
+                if (entity.kind, relation) in wordings.WORKS:
                     self.makers.setdefault((fact.value, relation), []).append(entity)
         self.asked: set[str | tuple[str, ...]] = set()
 
@@ -127,7 +116,6 @@ class _Asker:
             "code": _in_turn(*(self.codes(way) for way in range(4))), "comparison": self.comparison(),
             "yes_no": self.yes_no(), "unanswerable": self.unanswerable(),
         }  # fmt: skip
-        ends = [share * self.count // 100 for share in accumulate(MIX.values(), initial=0)]
         examples = [
             make_example(
                 question=draft.question[0].upper() + draft.question[1:],
@@ -137,8 +125,8 @@ class _Asker:
                 evidences=draft.evidences,
                 decomposition=draft.steps,
             )
-            for kind, start, end in zip(MIX, ends, ends[1:], strict=False)
-            for draft in islice(ways[kind], end - start)
+            for kind, share in MIX.items()
+            for draft in islice(ways[kind], share)
         ]
         examples = self.dice.shuffled(examples)
         for number, example in enumerate(examples):
@@ -170,14 +158,14 @@ class _Asker:
 
     def leading(self, entity: Entity) -> list[str]:
         """Relations of the entity that lead on to one that can be named and has a name of its own."""
-        return [r for r in entity.facts if (entity.kind, r) in DESCRIPTIONS and not entity[r].has_namesake]
+        return [r for r in entity.facts if (entity.kind, r) in wordings.DESCRIPTIONS and not entity[r].has_namesake]
 
     def walk(self, entity: Entity, hops: int) -> Path:
         """Draw a path of stated facts that ends in one that can be asked for and visits nothing twice; may be empty."""
         path: Path = []
         visited = {entity}
         for hop in range(1, hops + 1):
-            asked = [r for r in entity.facts if (entity.kind, r) in QUESTIONS]
+            asked = [r for r in entity.facts if (entity.kind, r) in wordings.QUESTIONS]
             relation = self.step(entity, asked if hop == hops else self.leading(entity))
             if relation is None or entity[relation] in visited:
                 return []
@@ -189,9 +177,9 @@ class _Asker:
     def word(self, phrase: str, path: Path) -> str:
         """Describe and ask along a path from what the phrase names."""
         for entity, relation in path[:-1]:
-            phrase = DESCRIPTIONS[entity.kind, relation][self.split].format(x=phrase)
+            phrase = wordings.DESCRIPTIONS[entity.kind, relation][self.split].format(x=phrase)
         entity, relation = path[-1]
-        return QUESTIONS[entity.kind, relation][self.split].format(x=phrase)
+        return wordings.QUESTIONS[entity.kind, relation][self.split].format(x=phrase)
 
     def take(self, question: str, path: Path, named: str, *key: str, draft: _Draft | None = None) -> _Draft | None:
         """Read the facts of a path; None if the question is not new, or gives its answer or a later passage away."""
@@ -227,7 +215,7 @@ class _Asker:
             last = self.walk(person[post], 1)
             if not last:
                 continue
-            phrase = DESCRIPTIONS["person", "post"][self.split].format(x=person.name, post=post)
+            phrase = wordings.DESCRIPTIONS["person", "post"][self.split].format(x=person.name, post=post)
             path = [(person, post), *last]
             if draft := self.take(self.word(phrase, last), path, person.name, person.title, post):
                 yield draft
@@ -251,7 +239,7 @@ class _Asker:
             draft = _Draft(self.split)
             draft.read_work(work, relation, year)
             draft.state(work, dated)
-            phrase = _work_of(maker.name, work, WORKS[work.kind, relation][0][self.split], year)
+            phrase = _work_of(maker.name, work, wordings.WORKS[work.kind, relation][0][self.split], year)
             if self.take(self.word(phrase, path), path, maker.name, maker.title, "works", draft=draft):
                 yield draft
 
@@ -284,17 +272,19 @@ class _Asker:
                 path, named, phrase = [(work, relation), *last], work.name, _mention(work, self.split)
                 if way == 0:
                     named = work[code]
-                    phrase = MENTIONS[code][self.split].format(x=named)
+                    phrase = wordings.MENTIONS[code][self.split].format(x=named)
             else:
                 if fact.in_own_article or len(self.makers[maker, relation]) > 1:
                     continue
                 path, named = [(work, code)], maker.name
-                phrase = _work_of(_mention(maker, self.split), work, WORKS[kind, relation][0][self.split])
+                phrase = _work_of(_mention(maker, self.split), work, wordings.WORKS[kind, relation][0][self.split])
                 draft.read_work(work, relation)
             if self.take(self.word(phrase, path), path, named, work.title, str(way), draft=draft):
                 yield draft
 
-    def pairs(self, table: Mapping[tuple[str, str, str], Three]) -> Iterator[tuple[list[Entity], list[Any], _Draft]]:
+    def pairs(
+        self, table: Mapping[tuple[str, str, str], wordings.Three]
+    ) -> Iterator[tuple[list[Entity], list[Any], _Draft]]:
         """Two entities of a kind whose paths along the table's relations are stated, with where these lead."""
         for attempt in self.draws:
             kind, first, second = key = list(table)[attempt % len(table)]
@@ -314,7 +304,7 @@ class _Asker:
                 yield pair, [lead[second] for lead in leads], draft
 
     def comparison(self) -> Iterator[_Draft]:
-        for pair, values, draft in self.pairs(COMPARISONS):
+        for pair, values, draft in self.pairs(wordings.COMPARISONS):
             if values[0] != values[1] and self.new(draft.question, *sorted(entity.title for entity in pair)):
                 winner = pair[values.index(max(values))]
                 draft.answers = [winner.name, *winner.variants]
@@ -322,7 +312,7 @@ class _Asker:
 
     def yes_no(self) -> Iterator[_Draft]:
         wanted = self.world.number % 2 == 0
-        for pair, (first, second), draft in self.pairs(YES_NO):
+        for pair, (first, second), draft in self.pairs(wordings.YES_NO):
             if (first is second) == wanted and self.new(draft.question, *sorted(entity.title for entity in pair)):
                 draft.answers = ["yes", "true"] if wanted else ["no", "false"]
                 wanted = not wanted
@@ -368,7 +358,7 @@ def _in_turn(*ways: Iterator[_Draft]) -> Iterator[_Draft]:
 
 def _mention(entity: Entity, split: int) -> str:
     """Name an entity in a question, with its kind where its name does not show it."""
-    return MENTIONS.get(entity.kind, ("{x}",) * 3)[split].format(x=inline(entity))
+    return wordings.MENTIONS.get(entity.kind, ("{x}",) * 3)[split].format(x=inline(entity))
 
 
 def _work_of(maker: str, work: Entity, template: str, year: int | None = None) -> str:

@@ -3,7 +3,7 @@
 A world is a numbered, closed cluster of some 270 entities; worlds with different numbers share no name. Three worlds
 make an encyclopedia, one each for train, dev and test: seed 0 is worlds 0 to 2, seed 1 worlds 3 to 5, and so on. A fact
 is stated in the article of its subject, in the article of its object, in both, or in none. The last are what the
-encyclopedia does not know.
+encyclopedia does not know. No program is run on seeds 147 to 149 before the figures of an issue are reported.
 """
 
 from __future__ import annotations
@@ -19,11 +19,6 @@ from fictional.article_wordings import IN_OTHER_ARTICLE, POSTS
 from fictional.names import Dice, coin
 
 WORLDS_PER_SEED = 3
-SAMPLE_SEED = 0
-"""The seed of the sample that comes with knowgap."""
-UNSEEN_SEEDS = (147, 148, 149)
-"""Seeds for the figures of a release: no program is run on them before the figures of an issue are reported."""
-
 _NAMES_PER_KIND = 256  # names of each kind that one world may use
 _OCCUPATIONS = ("architect", "astronomer", "botanist", "chess player", "composer", "engineer", "explorer", "geologist",
                 "historian", "journalist", "judge", "painter", "physician", "sculptor", "swimmer")  # fmt: skip
