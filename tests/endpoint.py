@@ -29,7 +29,6 @@ class Endpoint:
         fault_of: what it answers to a request with this text, as long as it returns something.
         reply_of: its reply to a request, or the reply, its tokens and its usage; None for a field of each name that the
             prompt asks for. It is cut off where it has as many words as the request allows tokens.
-        tokens: of its replies, with their log-probabilities.
         usage_of: the tokens that it reports for a reply.
         delay_of: seconds before the reply to a prompt; the end of the block ends the wait.
     """
@@ -40,7 +39,6 @@ class Endpoint:
         self.faults: list[Fault | str] = []
         self.fault_of: Callable[[str], Fault | None] = lambda text: None
         self.reply_of: Callable[[dict[str, Any]], Any] = lambda body: None
-        self.tokens: list[dict[str, Any]] = []
         self.usage_of: Callable[[str], dict[str, int]] = lambda written: {
             "prompt_tokens": 10,
             "completion_tokens": 2,
@@ -78,7 +76,7 @@ def endpoint() -> Iterator[Endpoint]:
             if here.ended.wait(here.delay_of(text)):
                 self.close_connection = True
                 return
-            written, tokens, usage = here.reply_of(body), here.tokens, None
+            written, tokens, usage = here.reply_of(body), [], None
             if isinstance(written, tuple):
                 written, tokens, usage = written
             written = reply(text) if written is None else written

@@ -7,7 +7,6 @@ in which a reply can be damaged.
 import ast
 import hashlib
 import json
-import random
 from collections import Counter
 
 from dspy.utils.exceptions import ContextWindowExceededError
@@ -123,20 +122,9 @@ def _long(value):
     return value * 50 if isinstance(value, list) else value
 
 
-def _mutated(text):
-    """The text with some pieces lost, doubled or replaced."""
-    generator = random.Random(text)
-    for _ in range(8):
-        at = generator.randrange(len(text) + 1)
-        piece = generator.choice(["", text[at : at + 30] * 2, "[[ ##", '"}', "<", "\ud800"])
-        text = text[:at] + piece + text[at + generator.randrange(12) :]
-    return text
-
-
 SPOILT = {
     "empty": lambda values: "",
     "prose": lambda values: "I am sorry, but I cannot say. [[ ## nothing ## ]] {",
-    "mutated": lambda values: _mutated(in_chat_format(values)),
     "unclosed": lambda values: in_chat_format(values)[: len(in_chat_format(values)) // 2],
     "nulls": lambda values: json.dumps(dict.fromkeys(values)),
     "wrong types": each(lambda value: [["x"]] if isinstance(value, str) else "maybe?"),

@@ -1,6 +1,7 @@
 """What every program inherits beyond the conformance suite: one reply to a request, and nothing after it is left."""
 
 import asyncio
+import functools
 import threading
 import time
 from contextlib import nullcontext
@@ -10,13 +11,21 @@ import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import ScriptedEngine, TableRetriever, lm_of, play, scripted_lm
 
+from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.programs.baselines.rag import Direct
-from knowgap.programs.trace.recorder import TraceRecorder, recording, run_concurrently, threads
+from knowgap.programs.trace import recorder as recorder_module
+from knowgap.programs.trace.recorder import THREADS, TraceRecorder, recording, run_concurrently, threads
 from knowgap.signatures import SelfKnowledge
 
 QUESTION = "Who painted ships?"
+
+
+@pytest.fixture(autouse=True)
+def recorder():
+    with recording(TraceRecorder(time.perf_counter(), concurrent=True)):
+        yield
 
 
 def test_a_question_leaves_nothing_where_no_history_is_wanted():
@@ -103,3 +112,57 @@ def test_a_question_that_is_left_calls_nothing_more():
     threads.cache_clear()
     assert told.count("retrieved") == 1
     assert len(engine.calls) <= 1
+
+
+# Branches of a question.
+
+
+def test_first_failure_in_order_is_raised_after_all_have_ended():
+    ended, other_failed = [], threading.Event()
+
+    def fail_first():
+        assert other_failed.wait(20)
+        raise KeyError("in order first")
+
+    def fail_later():
+        other_failed.set()
+        raise ValueError("in time first")
+
+    tasks = [lambda: ended.append("well"), fail_first, fail_later, lambda: ended.append("well too")]
+    with pytest.raises(KeyError, match="in order first"):
+        run_concurrently(tasks)
+    assert sorted(ended) == ["well", "well too"]
+
+
+@pytest.mark.parametrize("threads", [20, THREADS])
+def test_tasks_wait_for_tasks_of_their_own(monkeypatch, threads):
+    """However deep and wide, and however few threads there may be."""
+    monkeypatch.setattr(recorder_module, "THREADS", threads)
+    before, most = threading.active_count(), 0
+
+    def spread(depth):
+        nonlocal most
+        most = max(most, threading.active_count() - before)
+        return sum(run_concurrently([functools.partial(spread, depth - 1)] * 4)) if depth else 1
+
+    assert spread(5) == 1024
+    assert most <= 2 * threads, "those that begin at the same moment may not see one another"
+    assert threading.active_count() == before
+
+
+def test_calls_under_way_are_waited_for_when_the_question_is_cancelled():
+    cancelled, both_run, ended = threading.Event(), threading.Barrier(2), []
+
+    def cancel():
+        both_run.wait(20)
+        cancelled.set()
+        pause(20)
+
+    def call():
+        both_run.wait(20)
+        time.sleep(0.3)  # a call that is under way
+        ended.append("call")
+
+    with pytest.raises(CallsCancelled):
+        run_cancellable(cancelled, run_concurrently, [cancel, call])
+    assert ended == ["call"]

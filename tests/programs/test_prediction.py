@@ -14,6 +14,7 @@ from knowgap.programs.prediction import AnswerSource, CitedAnswer, cite_answer
 from knowgap.programs.replies.text import fits_style
 from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.documents.sources import Source
+from knowgap.retrieval.grounding import support
 from knowgap.retrieval.passage import Passage
 
 MOOR = Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871.")
@@ -43,6 +44,14 @@ def test_each_sentence_of_a_long_answer_is_a_statement():
     supported, unsupported = answered(RAG(TableRetriever(ALL), style="long"), answer).citations
     assert (supported.statement, ids(supported), supported.absent) == ("Ada Moor was born in Wick.", ["moor"], ())
     assert (ids(unsupported), unsupported.absent) == ([], ("1850", "Bo Reed", "Aldern"))
+
+
+def test_a_sentence_is_supported_by_passages_alone_or_together():
+    assert support("Ada Moor was born in Wick.", ALL) == [MOOR]
+    assert support("The painter of The Grey Ferry, Ada Moor, was born in Wick in 1871.", ALL) == [MOOR, FERRY]
+    assert support("Ada Moor was born in Wick in 1872.", ALL) == []
+    copies = [Passage(str(n), MOOR.title, MOOR.text) for n in range(5)]
+    assert len(support("Ada Moor was born in Wick.", copies)) == 3
 
 
 def test_a_short_answer_cites_passages_that_contain_it_and_most_of_the_question():

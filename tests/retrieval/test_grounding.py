@@ -4,8 +4,7 @@ import copy
 
 import pytest
 
-from knowgap.retrieval.grounding import GroundingEntailment, grounded, support
-from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.grounding import GroundingEntailment, grounded
 
 BRENNER = "Silver Harbour: Silver Harbour is a 1961 drama film directed by Ida Brenner."
 
@@ -69,24 +68,6 @@ def test_another_subject_shares_few_words():
     found = grounded("Rivers rise in the hills and flow to the sea.", [BRENNER])
     assert (found.absent, found.share, found.holds) == ((), 0.0, False)
     assert grounded("Rivers rise in 1961.", []).absent == ("1961",)
-
-
-MOOR = Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871.")
-FERRY = Passage(
-    "ferry", "The Grey Ferry", "The Grey Ferry is a painting by Ada Moor. It hangs in the town hall of Tarn."
-)
-MILL = Passage("mill", "The mill of Isk", "The mill grinds corn for three villages.")
-ALL = [MILL, FERRY, MOOR]
-
-
-def test_a_sentence_is_supported_by_passages_alone_or_together():
-    assert support("Ada Moor was born in Wick.", ALL) == [MOOR]
-    assert support("The painter of The Grey Ferry, Ada Moor, was born in Wick in 1871.", ALL) == [MOOR, FERRY]
-    assert support("Ada Moor was born in Wick in 1872.", ALL) == []
-    assert support("It rains on the hills.", ALL) == []
-    assert support("Ada Moor was born in Wick.", []) == []
-    copies = [Passage(str(n), MOOR.title, MOOR.text) for n in range(5)]
-    assert len(support("Ada Moor was born in Wick.", copies)) == 3
 
 
 def test_the_rule_is_an_entailment_model():

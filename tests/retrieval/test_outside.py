@@ -120,8 +120,6 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
 
     class LuceneSearcher:
         def __init__(self, folder: str) -> None:
-            if "damaged" in folder:
-                raise RuntimeError("Format version is not supported")  # as Java says it
             assert folder == str(tmp_path)
 
         def search(self, query: str, k: int) -> list[Any]:
@@ -136,13 +134,9 @@ def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "pyserini.search.lucene", SimpleNamespace(LuceneSearcher=LuceneSearcher))
     (hits,) = open_outside(f"lucene:{tmp_path}").search(["Tarn?"], 1)
     assert [(hit.passage.to_dict(), hit.score) for hit in hits] == [(TARN, 3.0)]
-    for text in (None, '{"vector": [1]}'):
-        stored["tarn"] = text
-        with pytest.raises(IndexFolderError, match="has no text"):
-            open_outside(f"lucene:{tmp_path}").search(["Tarn?"], 1)
-    (tmp_path / "damaged").mkdir()
-    with pytest.raises(IndexFolderError, match="Format version"):
-        open_outside(f"lucene:{tmp_path / 'damaged'}")
+    stored["tarn"] = '{"vector": [1]}'
+    with pytest.raises(IndexFolderError, match="has no text"):
+        open_outside(f"lucene:{tmp_path}").search(["Tarn?"], 1)
 
 
 def serving(index, **options):
@@ -165,12 +159,8 @@ class TestRemote(RetrieverConformance):
 def test_remote_equals_local():
     index = BM25Index.from_passages(corpus())
     with serving(index, key="sesame") as server:
-        described = httpx.get(f"{server.url}/healthz").json()
-        assert described == {
-            "status": "ok",
-            "program": "knowgap/rag",
-            "index": {"engine": "bm25", "digest": index.digest},
-        }
+        served = {"engine": "bm25", "digest": index.digest}
+        assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok", "program": "knowgap/rag", "index": served}
         with closing(RemoteRetriever(server.url, key="sesame")) as remote:
             assert remote.search(QUERIES, 7) == index.search(QUERIES, 7)
             assert remote.digest == index.digest

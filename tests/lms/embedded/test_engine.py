@@ -72,16 +72,10 @@ def test_any_signature_that_asks_for_an_answer(signature, question, context, exp
     assert ask(signature, question=question, context=context).answer == expected
 
 
-@pytest.mark.parametrize(
-    ("style", "answers"),
-    [
-        ("yes or no, nothing else", ("yes", "no")),
-        (STYLES["short"], ("Aarhus",)),
-        ("one or two sentences", ("Blue Sea is a film directed by Ilse Morn. Ilse Morn was born in Aarhus.",)),
-    ],
-)
-def test_styles(style, answers):
-    assert answer(style=style).answer in answers
+def test_styles():
+    assert answer(style="yes or no, nothing else").answer in ("yes", "no")
+    whole = "Blue Sea is a film directed by Ilse Morn. Ilse Morn was born in Aarhus."
+    assert answer(style="one or two sentences").answer == whole
 
 
 def test_no_guess_in_sentences_about_something_else():

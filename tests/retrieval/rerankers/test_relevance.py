@@ -10,9 +10,9 @@ from scipy.special import expit
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import EmbeddedReranker
-from knowgap.retrieval.minilm import read_weights, sentence_vectors, write_weights
+from knowgap.retrieval.minilm import read_weights, write_weights
 from knowgap.retrieval.rerankers import relevance as module
-from knowgap.retrieval.rerankers.relevance import EncodedText, RelevanceFeatures, coverage, late_interaction
+from knowgap.retrieval.rerankers.relevance import EncodedText, coverage, late_interaction
 from tests.retrieval.conformance import flip_last_bit
 
 PACKAGE = Path(module.__file__).parent
@@ -35,13 +35,6 @@ def test_late_interaction_weighs_the_best_match_of_each_query_token():
     assert both == pytest.approx([found, 0.75 * expit(10 * (0.6 - 0.7)) + 0.25 * expit(10 * (0.8 - 0.7))], abs=2e-3)
 
 
-def test_similarity_is_the_cosine_of_the_sentence_vectors():
-    vectors = sentence_vectors([QUERY, RELEVANT, RELATED])
-    features = RelevanceFeatures(TENSORS["projection"]).compute([(QUERY, RELEVANT), (QUERY, RELATED)])
-    assert features[:, 0] == pytest.approx(vectors[1:] @ vectors[0], abs=1e-5)
-    assert features[:, 2] == pytest.approx([coverage(QUERY, text) for text in (RELEVANT, RELATED)])
-
-
 def test_coverage_is_that_of_the_best_sentence():
     parted = "The film is old. Ida Brenner directed it. It shows the Silver Harbours."
     assert 0 < coverage(QUERY, parted) == coverage(QUERY, "It shows the Silver Harbour.") < coverage(QUERY, RELEVANT)
@@ -59,7 +52,6 @@ def test_what_answers_scores_highest_and_a_blank_lowest():
     assert relevant > 0 > related > unrelated > blank == round(SETTINGS["intercept"], 3)
     assert relevant > (reranker.default_threshold or 0) > unrelated
     assert reranker.default_threshold == SETTINGS["delta"]
-    assert f"where {SETTINGS['prior']:g} of 50" in reranker.scale
 
 
 def test_written_weights_are_read_and_damaged_foreign_and_missing_ones_refused(tmp_path):

@@ -1,3 +1,5 @@
+"""The files of an index: its manifest, its locks and its passages."""
+
 import json
 import subprocess
 import sys
@@ -5,7 +7,7 @@ import sys
 import pytest
 
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMissing, UnknownName
-from knowgap.retrieval import BM25Index, Manifest, open_index
+from knowgap.retrieval import BM25Index, Manifest, Passage, PassageStore, open_index
 from knowgap.retrieval.index.manifest import FORMAT_VERSION
 from tests.retrieval.conformance import NEW, corpus
 
@@ -64,3 +66,29 @@ def test_a_lock_is_of_a_process_and_ends_with_it(index, lock, problem):
         assert len(BM25Index.open(index).search(["river"], 3)[0]) == 3
         process.kill()
     acts[problem]()
+
+
+ODD = [
+    Passage("", "empty id", "is an id, too"),
+    Passage("é", "Ünïcödé", "ス 🦊 \u202e \x00"),
+    Passage("lone", "\ud800", "surrogate"),
+    Passage("nothing", "", ""),
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return PassageStore.build([*corpus(), *ODD], tmp_path)[0]
+
+
+def test_round_trip(store):
+    assert list(store) == [*corpus(), *ODD]
+    assert len(store) == len(corpus()) + len(ODD)
+    for position, passage in enumerate(store):
+        assert store.position(passage.id) == position
+    assert store.position("absent") is None
+
+
+def test_digest_depends_on_content_and_order(tmp_path):
+    corpora = [corpus(), corpus()[::-1], [Passage("a", "b", "")], [Passage("a", "", "b")]]
+    assert len({PassageStore.build(iter(passages), tmp_path)[1] for passages in [*corpora, corpus()]}) == len(corpora)
