@@ -1,7 +1,5 @@
 """Every test runs alone: no home folder, no cache, no network settings of the machine it runs on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """An OpenAI-compatible endpoint in this process: it keeps what it was asked, and fails as it is told to."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading
@@ -39,11 +37,7 @@ class Endpoint:
         self.faults: list[Fault | str] = []
         self.fault_of: Callable[[str], Fault | None] = lambda text: None
         self.reply_of: Callable[[dict[str, Any]], Any] = lambda body: None
-        self.usage_of: Callable[[str], dict[str, int]] = lambda written: {
-            "prompt_tokens": 10,
-            "completion_tokens": 2,
-            "total_tokens": 12,
-        }
+        self.usage_of: Callable[[str], dict[str, int]] = lambda written: {"prompt_tokens": 10, "completion_tokens": 2}
         self.delay_of: Callable[[str], float] = lambda text: 0.0
         self.ended = threading.Event()
 

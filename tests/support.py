@@ -1,7 +1,5 @@
 """What the tests script: a language model that answers by rule, and a retriever that finds by table or by overlap."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """The sources use DSPy by its public names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

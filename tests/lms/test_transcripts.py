@@ -1,7 +1,5 @@
 """RQ-RAG's trained generator: a tiny one, in this process and behind a server, writes the tree of the program."""
 
-from __future__ import annotations
-
 import pytest
 from dspy.lm15 import Config
 from dspy.utils.exceptions import AdapterParseError

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import dspy
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
-from support import ScriptedEngine, TableRetriever, lm_of, play, scripted_lm
+from support import TableRetriever, play, scripted_lm
 
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.programs.base import Program
@@ -89,11 +89,10 @@ def test_the_same_request_is_made_once_unless_it_is_a_sample(config, calls):
 def test_a_question_that_is_left_calls_nothing_more():
     held, free, told = threading.Event(), threading.Event(), []
 
-    class Held(ScriptedEngine):
-        def complete(self, request):
-            held.set()
-            free.wait(60)
-            return super().complete(request)
+    def hold(*_):
+        held.set()
+        free.wait(60)
+        return {"answer": "Tarn"}
 
     async def leave():
         program = IterRetGen(TableRetriever({}), iterations=3)
@@ -104,8 +103,8 @@ def test_a_question_that_is_left_calls_nothing_more():
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    engine = Held(lambda *_: {"answer": "Tarn"})
-    with dspy.context(lm=lm_of(engine)):
+    lm, engine = scripted_lm(hold)
+    with dspy.context(lm=lm):
         asyncio.run(leave())
     free.set()
     threads().shutdown()  # once all of it has ended

@@ -1,7 +1,5 @@
 """Modules of DSPy's as programs: inputs, outputs, hyperparameters, calls and searches."""
 
-from __future__ import annotations
-
 import threading
 
 import dspy

@@ -20,7 +20,7 @@ _TOPICS = {
 _NAMES = ["Aldren", "Brisk", "Corvane", "Dellow", "Ermine", "Foxhall", "Gandry", "Hollin", "Ispar", "Jorvale"]
 
 
-def corpus(n: int = 40) -> list[Passage]:
+def corpus(n=40):
     """Passages on a few topics, in an order that is not that of their ids."""
     passages = []
     for i in range(n):
@@ -231,14 +231,8 @@ class UpdateConformance:
         assert sorted(map(str, index)) == sorted(map(str, [*left[1:], new]))
         assert len(index) == len(left)
 
-    def test_searches_and_checks_see_the_changes(self, index, passages):
+    def test_a_damaged_file_of_a_change_is_noticed(self, index):
         index.add(NEW)
-        index.delete([NEW[0].id, passages[0].id])
-        found = {
-            hit.passage.id for hits in index.search([str(each) for each in (*NEW, *passages[:2])], 9) for hit in hits
-        }
-        assert {NEW[1].id, passages[1].id} <= found
-        assert not found & {NEW[0].id, passages[0].id}
         flip_last_bit(index.path / "segment-1" / "passages.bin")
         with pytest.raises(IndexDamaged, match=r"segment-1/passages\.bin"):
             open_index(index.path)

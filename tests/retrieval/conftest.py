@@ -1,7 +1,6 @@
 """A checkpoint that several tests of retrieval read."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from tests.retrieval.tiny import BERT_WORDS
 
 
 @pytest.fixture(scope="session")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(tmp_path_factory):
     """An embedded checkpoint with a random projection, 32 wide; not to be changed."""
     folder, rng = tmp_path_factory.mktemp("tiny"), np.random.default_rng(1)
     np.save(folder / PROJECTION, rng.normal(size=(32, 384)).astype(np.float32))

@@ -1,16 +1,11 @@
 """Strangers' models: folders are not looked up on the hub, no code is run, and wrong or damaged ones are refused."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import huggingface_hub
 import pytest
@@ -26,7 +21,7 @@ from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_en
 TEXTS = ["A lighthouse on the cape.", "Ada Venn built the bridge."]
 PASSAGES = [Passage(str(number), "", text) for number, text in enumerate(TEXTS)]
 PAIR = [("Who built it?", TEXTS[1])]
-USES: dict[str, tuple[str, Callable[[str], Any]]] = {
+USES = {
     "reranker": ("cross", lambda name: make_reranker(name).score(PAIR)),
     "entailment": ("cross", lambda name: make_entailment(name).entails(PAIR)),
     "T5": ("t5", lambda name: make_entailment(name).entails(PAIR)),
@@ -37,7 +32,7 @@ USES: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     kinds = {"cross": write_cross_encoder, "bi": write_bi_encoder, "colbert": write_colbert}
     for name, write in kinds.items():
@@ -48,7 +43,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(models, tmp_path, monkeypatch):
     """The current folder, with copies of the models; their names are those of repositories, too."""
     shutil.copytree(models, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
@@ -56,12 +51,12 @@ def here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def asked(monkeypatch):
     """The URLs that the Hugging Face hub is asked for; it answers with 404."""
-    urls: list[str] = []
-    theirs: Any = importlib.import_module(type(huggingface_hub.get_session()).__module__.partition(".")[0])
+    urls = []
+    theirs = importlib.import_module(type(huggingface_hub.get_session()).__module__.partition(".")[0])
 
-    def answer(request: Any) -> Any:
+    def answer(request):
         urls.append(str(request.url))
         return theirs.Response(404, headers={"X-Error-Code": "RepoNotFound"})
 
@@ -72,7 +67,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_name_that_the_user_gives_is_looked_up(here: Path, asked: list[str], use: str):
+def test_a_name_that_the_user_gives_is_looked_up(here, asked, use):
     _, load = USES[use]
     with pytest.raises((CheckpointError, LanguageModelError), match="someone/model"):
         load("someone/model")
@@ -81,9 +76,7 @@ def test_a_name_that_the_user_gives_is_looked_up(here: Path, asked: list[str], u
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-def test_a_folder_is_not_looked_up_and_its_code_not_run(
-    here: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch, use: str, file: str
-):
+def test_a_folder_is_not_looked_up_and_its_code_not_run(here, asked, monkeypatch, use, file):
     kind, load = USES[use]
     load(kind)
     for index in here.glob("*index"):
@@ -102,13 +95,13 @@ def test_a_folder_is_not_looked_up_and_its_code_not_run(
 
 
 class _Payload:
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return os.mkdir, ("ran",)
 
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("weights", [pickle.dumps(_Payload()), b""], ids=["pickle", "empty"])
-def test_weights_that_cannot_be_read_are_one_line(here: Path, asked: list[str], use: str, weights: bytes):
+def test_weights_that_cannot_be_read_are_one_line(here, asked, use, weights):
     kind, load = USES[use]
     (here / kind / "model.safetensors").unlink()
     (here / kind / "pytorch_model.bin").write_bytes(weights)
@@ -122,19 +115,19 @@ def test_weights_that_cannot_be_read_are_one_line(here: Path, asked: list[str], 
 @pytest.mark.parametrize(
     ("make", "kind"), [(make_reranker, kind) for kind in ("bi", "lm", "t5")] + [(make_entailment, "bi")]
 )
-def test_a_model_that_lacks_weights_is_refused(here: Path, make: Callable[[str], Any], kind: str):
+def test_a_model_that_lacks_weights_is_refused(here, make, kind):
     with pytest.raises(CheckpointError, match=f"{kind}: ") as raised:
         make(kind)
     assert len(str(raised.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("engine", ["dense", "colbert", "hybrid"])
-def test_an_index_names_a_model_on_the_hub(here: Path, asked: list[str], engine: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_index_names_a_model_on_the_hub(here, asked, engine, monkeypatch):
     (here / "someone").mkdir()
     (here / ("bi" if engine == "dense" else "colbert")).rename(here / "someone" / "model")  # where it was built
     knowgap.build_index(PASSAGES, here / "index", engine=engine, encoder="someone/model")
     shutil.rmtree(here / "someone")
-    index: Any = open_index(here / "index")
+    index = open_index(here / "index")
     with pytest.raises(CheckpointError, match="KNOWGAP_ALLOW_HUB=someone/model"):
         index.search(["bridge"], 1)
     assert asked == []
@@ -144,18 +137,18 @@ def test_an_index_names_a_model_on_the_hub(here: Path, asked: list[str], engine:
     assert any("someone/model" in url for url in asked)
 
 
-def test_a_path_that_is_not_there_is_not_taken_for_a_hub_name(asked: list[str], tmp_path: Path):
+def test_a_path_that_is_not_there_is_not_taken_for_a_hub_name(asked, tmp_path):
     for name in ("./model", str(tmp_path / "model"), "a/b/c"):
         with pytest.raises(CheckpointError, match="no such folder"):
             model_folder(name)
     assert asked == []
 
 
-def test_weights_of_torch_are_fetched_where_there_are_no_others(here: Path, monkeypatch: pytest.MonkeyPatch):
-    asked: list[tuple[str, bool]] = []
+def test_weights_of_torch_are_fetched_where_there_are_no_others(here, monkeypatch):
+    asked = []
     (here / "empty").mkdir()
 
-    def download(name: str, allow_patterns: list[str], local_files_only: bool = False) -> str:
+    def download(name, allow_patterns, local_files_only=False):
         assert not local_files_only
         asked.append((name, "*.bin" in allow_patterns))
         return str(here / ("colbert" if name == "lab/safe" else "empty"))
@@ -166,7 +159,7 @@ def test_weights_of_torch_are_fetched_where_there_are_no_others(here: Path, monk
     assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True)]
 
 
-def test_the_digest_is_that_of_names_and_contents(here: Path):
+def test_the_digest_is_that_of_names_and_contents(here):
     before = model_digest("colbert")
     (here / "colbert" / "readme.md").write_text("not a part of it", encoding="utf-8")
     assert model_digest("colbert") == before

@@ -1,15 +1,10 @@
 """Indexes that others built or serve: real FAISS files; servers and Pyserini by the exchanges that they document."""
 
-from __future__ import annotations
-
 import functools
 import json
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack, closing
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import faiss
 import httpx
@@ -33,7 +28,7 @@ ROWS = [
 TARN = {"id": "tarn", "title": "Tarn", "text": "Tarn is a town on the river Isk."}
 
 
-def write_faiss(folder: Path, index: Any = None) -> Path:
+def write_faiss(folder, index=None):
     folder.mkdir()
     (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
     vectors = np.asarray(sentence_vectors([row["contents"] for row in ROWS]), dtype=np.float32)
@@ -44,7 +39,7 @@ def write_faiss(folder: Path, index: Any = None) -> Path:
 
 
 @pytest.mark.parametrize("measure", [faiss.IndexFlatIP, faiss.IndexFlatL2])
-def test_a_folder_of_faiss(tmp_path: Path, measure: Any):
+def test_a_folder_of_faiss(tmp_path, measure):
     index = as_retriever(f"faiss:{write_faiss(tmp_path / 'faiss', measure(384))}")
     town, nothing, insect = index.search(["Which town is on the Isk?", " ", "moth larvae"], k=5)
     assert [hit.passage.id for hit in town] == ["tarn", "moth"]
@@ -65,14 +60,14 @@ def test_a_folder_of_faiss(tmp_path: Path, measure: Any):
         ("narrow", "", r"\(2, 8\) .* \(2, 384\)"),
     ],
 )
-def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path, name: str, content: str, problem: str):
+def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path, name, content, problem):
     folder = write_faiss(tmp_path / "faiss", faiss.IndexFlatIP(8) if name == "narrow" else None)
     (folder / name).write_text(content, encoding="utf-8")
     with pytest.raises(IndexForeign, match=problem):
         open_outside(f"faiss:{folder}").search(["Tarn?"], 1)
 
 
-def respond(request: httpx.Request) -> httpx.Response:
+def respond(request):
     """What FlashRAG's server and Elasticsearch answer."""
     asked = json.loads(request.content)
     if request.url.path == "/batch_search":
@@ -86,10 +81,10 @@ def respond(request: httpx.Request) -> httpx.Response:
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[httpx.Request], httpx.Response]], None]:
+def serve(monkeypatch):
     """Makes a function answer all requests in place of servers."""
 
-    def serve(answer: Callable[[httpx.Request], httpx.Response]) -> None:
+    def serve(answer):
         client = functools.partial(httpx.Client, transport=httpx.MockTransport(answer))
         monkeypatch.setattr(httpx, "Client", client)
 
@@ -97,7 +92,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[httpx.Request]
 
 
 @pytest.mark.parametrize("name", ["elasticsearch+http://h/wiki", "opensearch+http://h/wiki", "flashrag+http://h"])
-def test_servers_are_named_by_their_protocol(serve: Any, name: str):
+def test_servers_are_named_by_their_protocol(serve, name):
     serve(respond)
     index = open_outside(name)
     both, nothing, again = index.search(["Tarn?", "", "Tarn?"], k=2)
@@ -108,24 +103,24 @@ def test_servers_are_named_by_their_protocol(serve: Any, name: str):
     index.close()
 
 
-def test_a_search_that_a_server_refuses_is_told_without_the_password(serve: Any):
+def test_a_search_that_a_server_refuses_is_told_without_the_password(serve):
     serve(respond)
     with pytest.raises(IndexFolderError, match="Not Found") as refused:
         open_outside("elasticsearch+http://me:secret@h/other").search(["broken"], 1)
     assert "secret" not in str(refused.value)
 
 
-def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_lucene_index_is_searched_through_pyserini(tmp_path, monkeypatch):
     stored = {row["id"]: json.dumps(row) for row in ROWS}
 
     class LuceneSearcher:
-        def __init__(self, folder: str) -> None:
+        def __init__(self, folder):
             assert folder == str(tmp_path)
 
-        def search(self, query: str, k: int) -> list[Any]:
+        def search(self, query, k):
             return [SimpleNamespace(docid=id, score=3.0 - n) for n, id in enumerate(stored)][:k]
 
-        def doc(self, id: str) -> Any:
+        def doc(self, id):
             return SimpleNamespace(raw=lambda: stored[id], contents=lambda: None)
 
     monkeypatch.setitem(sys.modules, "pyserini.search.lucene", None)  # not installed

@@ -1,10 +1,7 @@
 """Indexes of colbert-ai: built by it and searched here, and its folder alone."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,13 +25,13 @@ PASSAGES = [*corpus(40)]
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(tmp_path_factory):
     """A checkpoint as colbert-ai saves it."""
     return write_colbert(tmp_path_factory.mktemp("saved") / "checkpoint", [*map(str, PASSAGES), *QUERIES], dim=128)
 
 
 @pytest.fixture(scope="module")
-def plaid(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plaid(checkpoint, tmp_path_factory):
     """The folder that colbert-ai's indexer writes, of a file of tabs beside it."""
     root = tmp_path_factory.mktemp("plaid")
     lines = [f"{number}\t{passage.text}\t{passage.title}\n" for number, passage in enumerate(PASSAGES)]
@@ -47,7 +44,7 @@ def plaid(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_best_passages_are_those_of_exact_late_interaction(plaid: Path, checkpoint: Path):
+def test_the_best_passages_are_those_of_exact_late_interaction(plaid, checkpoint):
     index = as_retriever(f"plaid:{plaid}")
     found = index.search([*QUERIES, " "], 5)
     assert found[-1] == []
@@ -65,7 +62,7 @@ def test_the_best_passages_are_those_of_exact_late_interaction(plaid: Path, chec
             assert hit.passage.to_dict() == {**PASSAGES[int(hit.passage.id)].to_dict(), "id": hit.passage.id}
 
 
-def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: Path, tmp_path: Path):
+def test_passages_and_checkpoint_may_lie_in_the_folder(plaid, checkpoint, tmp_path):
     before = as_retriever(f"plaid:{plaid}").search(QUERIES[:1], 3)[0]
     moved = shutil.copytree(plaid, tmp_path / "moved")
     metadata = json.loads((moved / "metadata.json").read_text(encoding="utf-8"))
@@ -93,25 +90,25 @@ def test_passages_and_checkpoint_may_lie_in_the_folder(plaid: Path, checkpoint: 
 class TestPlaidIndex(RetrieverConformance):
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
-    def with_checkpoint(cls, checkpoint: Path):
+    def with_checkpoint(cls, checkpoint):
         cls.checkpoint = checkpoint
 
     @classmethod
-    def make(cls, passages: list[Passage], folder: Path) -> PlaidIndex:
+    def make(cls, passages, folder):
         more = [Passage(f"more {n}", "", f"Filling number {n} {'abcdefg'[n % 7] * 9}.") for n in range(40)]
         few = [] if len(passages) >= 40 else more
         torch.manual_seed(1)  # colbert-ai draws what it clusters
         return PlaidIndex.build([*passages, *few], folder, encoder=cls.checkpoint)
 
-    def test_one_passage(self, tmp_path: Path):
+    def test_one_passage(self, tmp_path):
         with pytest.raises(UsageError, match="at least 32 passages, not 1"):
             PlaidIndex.build(corpus(1), tmp_path / "one", encoder=self.checkpoint)
 
 
-def test_a_build_of_its_own_is_continued_moved_and_opened(checkpoint: Path, tmp_path: Path, monkeypatch):
+def test_a_build_of_its_own_is_continued_moved_and_opened(checkpoint, tmp_path, monkeypatch):
     encode, asked = TokenEncoder.encode_passages, []
 
-    def stop(self: TokenEncoder, texts: list[str]):
+    def stop(self, texts):
         asked.append(len(texts))
         if len(asked) == 1:
             raise KeyboardInterrupt

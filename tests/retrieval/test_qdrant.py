@@ -10,8 +10,6 @@ from knowgap.retrieval.qdrant import QdrantIndex
 from tests.retrieval.conformance import NEW, QUERIES, RetrieverConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
-pytest.importorskip("qdrant_client", reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
-
 
 @pytest.fixture
 def build(tmp_path, checkpoint, monkeypatch):

@@ -11,7 +11,7 @@ from dspy.utils.exceptions import LMError
 from knowgap.compiling.evaluation.runner import fatal_cause
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms import HFEngine, check_reachable, make_lm
-from tests.lms.local.tiny_models import NO_SYSTEM, ask, write_chat_model, write_fixed_reply
+from tests.lms.local.tiny_models import NO_SYSTEM, ask, write_chat_model
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +44,15 @@ def test_greedy_replies_are_equal_and_sampling_follows_the_seed(kind, folder, t5
 
 
 def test_a_reply_ends_before_a_stop_text(tmp_path):
-    engine = HFEngine(str(write_fixed_reply(tmp_path, ["Ada", " Moor", " painted", " it"])), device="cpu")
-    whole = engine.complete(ask()).message.text
-    first = engine.complete(ask(stop=("or pai", "never"), logprobs=0))
-    assert (whole, first.message.text) == ("Ada Moor painted it", "Ada Mo")
-    assert (first.finish_reason, first.usage.output_tokens, len(first.logprobs)) == ("stop", 3, 3)
+    folder = write_chat_model(tmp_path / "letters", alphabet=["w"])
+    engine = HFEngine(str(folder), device="cpu", max_new_tokens=12)
+    whole = engine.complete(ask())
+    before, stop, after = whole.message.text[:6], whole.message.text[6:9], whole.message.text[9:]
+    first = engine.complete(ask(stop=(stop, "never"), logprobs=0))
+    assert after
+    assert first.message.text == (before + stop).partition(stop)[0]
+    assert (first.finish_reason, len(first.logprobs)) == ("stop", first.usage.output_tokens)
+    assert first.usage.output_tokens < whole.usage.output_tokens
 
 
 def test_log_probabilities_are_given_when_asked_for(engine):

@@ -1,7 +1,5 @@
 """Language models with random weights, written to a folder: real architectures and tokenizers; and requests to them."""
 
-from itertools import pairwise
-
 from dspy.lm15 import Config, Message, Request
 
 from tests.retrieval.tiny import random_model
@@ -14,14 +12,17 @@ TEXTS = [
 ]
 
 
-def byte_tokenizer(texts, vocabulary, **special):
+def byte_tokenizer(texts, vocabulary, alphabet=None, **special):
     """A byte-level tokenizer that is trained on texts; special tokens are named, as in `eos_token="</s>"`."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    settings = {"special_tokens": [*special.values()], "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
+    settings = {
+        "special_tokens": [*special.values()],
+        "initial_alphabet": alphabet or pre_tokenizers.ByteLevel.alphabet(),
+    }
     raw.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=vocabulary, show_progress=False, **settings))
     return PreTrainedTokenizerFast(tokenizer_object=raw, **special)
 
@@ -35,12 +36,12 @@ def random_llama(tokenizer, seed=1, **changes):
     return random_model(LlamaForCausalLM, LlamaConfig(vocab_size=len(tokenizer), **settings | changes), seed)
 
 
-def write_language_model(folder, kind="causal", *, texts=TEXTS, seed=1, vocabulary=400, **changes):
-    """A one-layer T5 ("seq2seq") or Llama, with a byte-level tokenizer."""
+def write_language_model(folder, kind="causal", *, texts=TEXTS, seed=1, vocabulary=400, alphabet=None, **changes):
+    """A one-layer T5 ("seq2seq") or Llama, with a byte-level tokenizer of all bytes or of an alphabet."""
     from tokenizers.processors import TemplateProcessing
     from transformers import T5Config, T5ForConditionalGeneration
 
-    tokenizer = byte_tokenizer(texts, vocabulary, pad_token="<pad>", eos_token="</s>")
+    tokenizer = byte_tokenizer(texts, vocabulary, alphabet, pad_token="<pad>", eos_token="</s>")
     if kind == "causal":
         model = random_llama(tokenizer, seed, **changes)
     else:
@@ -66,28 +67,3 @@ def write_chat_model(folder, kind="causal", template=CHAT, **changes):
 
 def ask(question="who wrote it?", *, system="Answer.", **config):
     return Request(model="hf/tiny", messages=(Message.user(question),), system=system, config=Config(**config))
-
-
-def write_fixed_reply(folder, pieces):
-    """A chat model that always replies with the same pieces of text, each of them one token."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    write_chat_model(folder, max_position_embeddings=8192)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.add_tokens(["<|assistant|>", *pieces])
-    tokenizer.save_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    chain = tokenizer.convert_tokens_to_ids(["<|assistant|>", *pieces, "</s>"])
-    with torch.no_grad():  # the layers add nothing, and the last one makes each token the next of the chain
-        for layer in model.model.layers:
-            layer.self_attn.o_proj.weight.zero_()
-            layer.mlp.down_proj.weight.zero_()
-        model.model.embed_tokens.weight.zero_()
-        model.lm_head.weight.zero_()
-        for position, (token, following) in enumerate(pairwise(chain)):
-            model.model.embed_tokens.weight[token, position] = 1.0
-            model.lm_head.weight[following, position] = 1.0
-    model.save_pretrained(folder)
-    return folder

@@ -1,10 +1,8 @@
 """The adapter writes what DSPy's writes, but for the form of a reply, and no input forges a field."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import Any, get_args, get_origin
+from typing import get_args, get_origin
 
 import dspy
 import pytest
@@ -17,7 +15,7 @@ from knowgap.signatures import SourcePassage, Statement, SubAnswer
 SIGNATURES = [
     value for name in signatures.__all__ if isinstance(value := getattr(signatures, name), type(dspy.Signature))
 ]
-VALUES: dict[Any, Any] = {
+VALUES = {
     str: ' a "text"\nof two lines, número 5, \u2014 ',
     int: 3,
     float: 0.25,
@@ -28,7 +26,7 @@ VALUES: dict[Any, Any] = {
 }
 
 
-def value(annotation: Any) -> Any:
+def value(annotation):
     if get_origin(annotation) is list:
         return [value(get_args(annotation)[0])] * 2
     return VALUES.get(annotation, get_args(annotation)[0] if get_args(annotation) else "a text")

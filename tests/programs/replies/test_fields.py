@@ -1,7 +1,5 @@
 """What is read of a reply: every signature of the package, in its form and in others; and what is not."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -132,14 +132,14 @@ def test_each_round_says_what_it_looked_for_found_and_missed(steps, rounds):
 TEXT = "Ten chars."
 
 
-def searched(*steps: s.Step, **shown: int) -> Trace:
+def searched(*steps, **shown):
     """A trace whose search returns the passages a to e, all of ten characters."""
     passages = {name: Passage(name, name.upper(), TEXT) for name in "abcde"}
     search = s.Retrieved(queries=["q"], k=5, hits=[list("abcde")])
     return Trace(program="p", question="q", steps=[search, *steps], passages=passages, shown=shown)
 
 
-def found(passage: str) -> s.Retrieved:
+def found(passage):
     return s.Retrieved(queries=["r"], k=5, hits=[[passage]])
 
 
@@ -176,7 +176,7 @@ def found(passage: str) -> s.Retrieved:
          {"a": "not in the answering prompt", "b": "note not kept", "c": "not in the answering prompt"}),
     ],
 )  # fmt: skip
-def test_each_fate(made: Trace, fates: dict[str, str]):
+def test_each_fate(made, fates):
     assert evidence_fates(made, fates) == fates
     assert set(fates.values()) <= set(FATES)
     lost = {"not searched for", "not retrieved", "over a cap", "below the relevance threshold"}

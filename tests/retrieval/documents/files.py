@@ -1,7 +1,5 @@
 """Files of each kind, made on the spot, and the passages of such a file."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Sequence

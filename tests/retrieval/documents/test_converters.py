@@ -1,7 +1,5 @@
 """What converters keep of real pages, books and sheets, and what they leave out."""
 
-from __future__ import annotations
-
 import datetime
 import io
 
@@ -77,7 +75,7 @@ UNDERLINED = f"=====\nTowns\n=====\n\n1. Bridges\n==========\n\nMany.\n\nOrle\n-
         ("text", UNDERLINED, [("Towns / 1. Bridges", "Many."), ("Towns / 1. Bridges / Orle", TOWN_TABLE)]),
     ],
 )
-def test_headings_are_titles_and_what_leads_around_is_left_out(kind: str, content: str, found: list[tuple[str, str]]):
+def test_headings_are_titles_and_what_leads_around_is_left_out(kind, content, found):
     assert passages_of(convert(kind, content.encode())) == found
 
 
@@ -138,11 +136,11 @@ APART = [
         ("CSV", f"a,b\nOrle,{'A long book. ' * 20_000}\n", f"a: Orle; b: {('A long book. ' * 20_000).strip()}"),
     ],
 )
-def test_the_text_of_a_file(kind: str, content: str | bytes, text: str):
+def test_the_text_of_a_file(kind, content, text):
     assert convert(kind, content.encode() if isinstance(content, str) else content).text.rstrip() == text
 
 
-def page(number: int, name: str) -> list:
+def page(number, name):
     """A page with a running head, a heading, six lines and its number."""
     lines = [(50, 700 - 14 * n, f"Line {n} says that bridge {name} was built by Ada Venn.") for n in range(6)]
     head = (50, 800, f"Orle County Council · {number}")
@@ -168,7 +166,7 @@ def test_a_pdf_whose_title_is_a_file_name_has_its_largest_words_in_titles():
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_columns_that_are_drawn_row_by_row_are_read_one_after_another(count: int):
+def test_columns_that_are_drawn_row_by_row_are_read_one_after_another(count):
     title = "A report on all of the bridges of the Isk valley and of the Lome, by the council and its engineers"
     words = [[f"Column {c} line {n} on rivers and tolls"[: 66 // count] for n in range(9)] for c in range(count)]
     rows = [(50 + 510 / count * c, 700 - 14.0 * n, words[c][n]) for n in range(9) for c in range(count)]

@@ -1,9 +1,6 @@
 """Folders of files: what is read, and what hostile and broken files cost."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
@@ -16,14 +13,14 @@ from knowgap.retrieval.documents.text import NotNow, Unreadable
 from tests.retrieval.documents.files import SPLITTER, pdf, word
 
 
-def read(root: Path):
+def read(root):
     """By file name, the passages; and what reading has come to."""
     reading = Reading()
     files = {file.name: file for file in read_documents(find_files(root, reading), SPLITTER, reading)}
     return files, reading
 
 
-def problems(root: Path, files: dict[str, bytes]) -> dict[str, str]:
+def problems(root, files):
     for name, content in files.items():
         (root / name).write_bytes(content)
     return read(root)[1].problems
@@ -43,7 +40,7 @@ KINDS = {
 }
 
 
-def test_each_kind_is_read_with_titles_and_places(tmp_path: Path):
+def test_each_kind_is_read_with_titles_and_places(tmp_path):
     (tmp_path / "sub").mkdir()
     assert problems(tmp_path, {name: content for name, (content, _) in KINDS.items()}) == {}
     found, _ = read(tmp_path)
@@ -51,7 +48,7 @@ def test_each_kind_is_read_with_titles_and_places(tmp_path: Path):
         assert [(each.title, each.text, str(source)) for each, source in found[name].placed] == passages
 
 
-def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path):
+def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path):
     told = {
         "binary.txt": (bytes(range(256)), "is not text"),
         "blank.md": (b" \n\n ", "has no text"),
@@ -94,13 +91,13 @@ FRENCH = "Dé­jà vu: la rivière coule près de l'église, où naquit Zoë, à
         ("這座橋是1931年由建築師建造的,它在河的上游。", "big5"),
     ],
 )
-def test_encodings_are_told_by_their_mark_or_else_the_common_one_is_guessed_and_that_is_said(text: str, encoding: str):
+def test_encodings_are_told_by_their_mark_or_else_the_common_one_is_guessed_and_that_is_said(text, encoding):
     made = convert("text", text.encode(encoding))
     assert made.text == text
     assert made.note.startswith("is not UTF-8; read as ") != encoding.startswith("utf")
 
 
-def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path: Path):
+def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path):
     root, outside = tmp_path / "root", tmp_path / "outside"
     for each in (root / ".hidden", outside):
         each.mkdir(parents=True)
@@ -122,7 +119,7 @@ def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path: 
         find_files(root / "absent")
 
 
-def test_an_index_among_the_documents_is_not_read(tmp_path: Path):
+def test_an_index_among_the_documents_is_not_read(tmp_path):
     (tmp_path / "app").mkdir()
     for name in ("a.txt", "app/b.txt", "app/manifest.json"):
         (tmp_path / name).write_text("A text.", encoding="utf-8")
@@ -133,7 +130,7 @@ def test_an_index_among_the_documents_is_not_read(tmp_path: Path):
     assert reading.left_out["indexes"] == 1
 
 
-def test_names_cannot_command_a_terminal(tmp_path: Path):
+def test_names_cannot_command_a_terminal(tmp_path):
     for name in (b"a\x1b[31m\n.txt", b"b\xff.txt"):
         (tmp_path / os.fsdecode(name)).write_text("A text.", encoding="utf-8")
     found, _ = read(tmp_path)
@@ -142,7 +139,7 @@ def test_names_cannot_command_a_terminal(tmp_path: Path):
     assert passage.title == r"b\udcff"
 
 
-def test_a_file_may_not_be_too_large(tmp_path: Path):
+def test_a_file_may_not_be_too_large(tmp_path):
     with (tmp_path / "huge.txt").open("wb") as file:
         file.truncate(2**40)  # a hole, which takes no space on the disk
     assert problems(tmp_path, {}) == {"huge.txt": "has 1,048,576 MiB, and at most 256 are read"}
@@ -158,7 +155,7 @@ def test_a_file_that_takes_too_long_is_ended_and_the_next_one_is_read():
         assert _texts(converter, "text", b"Next.") == ["Next."]
 
 
-def test_what_is_nested_deeply_is_read_or_named(tmp_path: Path):
+def test_what_is_nested_deeply_is_read_or_named(tmp_path):
     (tmp_path / "a.html").write_text("".join(f"<p>Town {n}" for n in range(600)), encoding="utf-8")
     (tmp_path / "b.html").write_text("<div>" * 20_000 + "Town", encoding="utf-8")
     found, reading = read(tmp_path)
@@ -167,7 +164,7 @@ def test_what_is_nested_deeply_is_read_or_named(tmp_path: Path):
     assert reading.problems["b.html"].startswith("cannot be read (RecursionError")
 
 
-def _texts(converter: Converter, kind: str, content: bytes) -> list[str]:
+def _texts(converter, kind, content):
     return [passage.text for passage, _ in converter.convert("next", kind, content)[0]]
 
 
@@ -181,7 +178,7 @@ def test_a_converter_that_dies_costs_one_file():
         assert _texts(converter, "HTML", b"<p>Two.") == ["Two."]
 
 
-def test_no_code_in_the_current_folder_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_code_in_the_current_folder_is_run(tmp_path, monkeypatch):
     for name in ("json", "pickle", "psutil"):  # which a converter imports
         (tmp_path / f"{name}.py").write_text("open('ran', 'w')\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -191,7 +188,7 @@ def test_no_code_in_the_current_folder_is_run(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "ran").exists()
 
 
-def test_without_the_extra_the_file_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_the_extra_the_file_says_how_to_get_it(tmp_path, monkeypatch):
     (tmp_path / "pypdfium2.py").write_text("raise ImportError('none')")
     monkeypatch.syspath_prepend(tmp_path)
     with Converter(SPLITTER) as converter:

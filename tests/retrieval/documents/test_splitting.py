@@ -1,7 +1,5 @@
 """Passages of texts: nothing is lost, nothing is longer than the window, and an edit stays where it is."""
 
-from __future__ import annotations
-
 import itertools
 import random
 
@@ -14,16 +12,16 @@ from knowgap.retrieval.passage import Passage, document_id
 from tests.retrieval.documents.files import WINDOW
 
 
-def sentences(count: int, seed: int = 0, words: str = "river stone bridge lamp tower field clerk moth") -> list[str]:
+def sentences(count, seed=0, words="river stone bridge lamp tower field clerk moth"):
     draw = random.Random(seed)
     return [f"{' '.join(draw.choices(words.split(), k=9)).capitalize()} {n}." for n in range(count)]
 
 
-def split(text: str, *, markdown: bool = False, tokens: int = 64, **more: object):
+def split(text, *, markdown=False, tokens=64, **more):
     return Splitter(WINDOW, tokens).split_file("folder/notes.md", Text(text, markdown=markdown, unit="page", **more))
 
 
-def longest(pieces) -> int:
+def longest(pieces):
     return max(WINDOW.count([str(passage) for passage, _ in pieces]))
 
 
@@ -42,7 +40,7 @@ SQUEEZED = {kind: "".join(text.split()) for kind, text in LONG.items()}
 
 @pytest.mark.parametrize("markdown", [False, True])
 @pytest.mark.parametrize("kind", LONG)
-def test_no_passage_is_too_long_and_every_character_is_in_one(kind: str, markdown: bool):
+def test_no_passage_is_too_long_and_every_character_is_in_one(kind, markdown):
     text = LONG[kind]
     pieces = split(text, markdown=markdown)
     assert longest(pieces) <= 64

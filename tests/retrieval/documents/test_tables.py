@@ -1,10 +1,6 @@
 """Tables in six formats: cut between rows, with the names of their columns, merged and empty cells in their places."""
 
-from __future__ import annotations
-
 import io
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -19,22 +15,22 @@ ROWS = [
 ]
 
 
-def as_html(rows: list[list[str]]) -> bytes:
+def as_html(rows):
     cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<h1>Devices</h1><p>All devices of 2024.</p><table>{cells}</table><p>The end.</p>".encode()
 
 
-def as_markdown(rows: list[list[str]], bar: str = "| ") -> bytes:
+def as_markdown(rows, bar="| "):
     lines = [f"{bar}{' | '.join(row)}{bar[::-1]}" for row in rows]
     rule = f"{bar}{' | '.join('---' for _ in rows[0])}{bar[::-1]}"
     return "\n".join(["# Devices", "", "All of 2024:", "", lines[0], rule, *lines[1:], "", "The end."]).encode()
 
 
-def passages(kind: str, content: bytes) -> list[str]:
+def passages(kind, content):
     return [text for _, text in passages_of(convert(kind, content))]
 
 
-def as_pdf(rows: list[list[str]], **options: Any) -> bytes:
+def as_pdf(rows, **options):
     from reportlab.lib.styles import getSampleStyleSheet
     from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
 
@@ -45,7 +41,7 @@ def as_pdf(rows: list[list[str]], **options: Any) -> bytes:
     return file.getvalue()
 
 
-FORMATS: dict[str, tuple[str, Callable[[list[list[str]]], bytes]]] = {
+FORMATS = {
     "CSV": ("CSV", lambda rows: "\n".join(",".join(row) for row in rows).encode()),
     "Excel": ("Excel", lambda rows: sheet("Devices", rows)),
     "HTML": ("HTML", as_html),
@@ -58,7 +54,7 @@ FORMATS: dict[str, tuple[str, Callable[[list[list[str]]], bytes]]] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_row_is_torn_and_each_passage_names_the_columns(name: str):
+def test_no_row_is_torn_and_each_passage_names_the_columns(name):
     kind, make = FORMATS[name]
     texts = passages(kind, make([NAMES, *ROWS]))
     assert len(texts) > 10
@@ -148,7 +144,7 @@ TAG_LINES = ["Tag: HI-1; Owner: Ada", "Tag: HI-2; Model: T14; Owner: Jon Reth", 
         ([["1", "2", "3"], ["4", "", "6"]], [GRID], ["1; 2; 3", "4; –; 6"]),  # without names, a mark keeps a place
     ],
 )
-def test_the_cells_of_a_table_of_a_pdf_are_in_their_places(rows: list[list[str]], style: list, lines: list[str]):
+def test_the_cells_of_a_table_of_a_pdf_are_in_their_places(rows, style, lines):
     [text] = passages("PDF", as_pdf(rows, style=style))
     assert text.split("\n") == ["All devices of the year 2024, with those that were sold.", *lines, "The end."]
 

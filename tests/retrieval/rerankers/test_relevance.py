@@ -1,7 +1,5 @@
 """The features of the embedded reranker against figures worked out by hand, and its weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +21,7 @@ RELATED = "Golden Valley: Golden Valley is a 1975 comedy film directed by Tom Ha
 UNRELATED = "Mount Kerrin: Mount Kerrin is a mountain in the north of the island."
 
 
-def _text(tokens: list[list[float]], weights: list[float]) -> EncodedText:
+def _text(tokens, weights):
     return EncodedText(np.zeros(2, np.float32), np.array(tokens, np.float16), np.array(weights, np.float32))
 
 
