@@ -11,7 +11,6 @@ from compile_helpers import make_retriever, reading_lm
 from knowgap.compiling import compile, evaluate, load, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.run import Run
-from knowgap.errors import ArtifactError, IndexMissing, UnknownName
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index
 
@@ -103,18 +102,3 @@ def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
     assert len(said) == 3
     for what in ("index", "language model: test/scripted, not test/another", "DSPy version: 3.3.0"):
         assert any(f"compiled with another {what}" in line for line in said)
-
-
-@pytest.mark.parametrize(
-    ("named", "options", "error", "message"),
-    [
-        ("none", {}, ArtifactError, "none is not an artifact"),
-        ("artifact", {"expect": "migres"}, ArtifactError, "'rag', not 'migres'"),
-        ("artifact", {"reranker": "embedded"}, UnknownName, "'reranker'"),
-        ("artifact", {"retriever": "no-index"}, IndexMissing, "no-index"),
-    ],
-)
-def test_refusals(artifact, named, options, error, message):
-    with pytest.raises(error, match=message) as caught:
-        load(artifact.parent / named, **options)
-    assert "\n" not in str(caught.value)

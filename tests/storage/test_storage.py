@@ -1,5 +1,6 @@
 """Files, folders and record files whose writer is killed at any step, or cut off at any byte, and what is refused."""
 
+import itertools
 import os
 from contextlib import suppress
 
@@ -18,28 +19,16 @@ class Word(BaseModel, extra="forbid"):
     text: str = "word"
 
 
-def die_at(step, monkeypatch_os):
-    """Let this process die at its step-th call of a function of `os` that changes the disk."""
-    left = [step]
+def die_at(step):
+    """Let this process die at its step-th call of a function that changes the disk."""
+    left = itertools.count(step, -1)
+
+    def counted(real):
+        return lambda *args, **kwargs: real(*args, **kwargs) if next(left) > 0 else os._exit(9)
+
     for name in STEPS:
-        real = getattr(monkeypatch_os, name)
-
-        def call(*args, real=real, **kwargs):
-            left[0] -= 1
-            if left[0] < 0:
-                os._exit(9)
-            return real(*args, **kwargs)
-
-        setattr(monkeypatch_os, name, call)
-    real_exchange = files._exchange
-
-    def exchange(one, other):
-        left[0] -= 1
-        if left[0] < 0:
-            os._exit(9)
-        return real_exchange(one, other)
-
-    files._exchange = exchange
+        setattr(os, name, counted(getattr(os, name)))
+    files._exchange = counted(files._exchange)
 
 
 def killed_at_every_step(job):
@@ -48,7 +37,7 @@ def killed_at_every_step(job):
         child = os.fork()
         if child == 0:
             with suppress(BaseException):
-                die_at(step, os)
+                die_at(step)
                 job()
                 os._exit(0)
             os._exit(1)
@@ -149,9 +138,7 @@ def test_another_files_are_refused(tmp_path):
     for read in (opened, lambda: read_records(path, Word, "word")):
         with pytest.raises(DataError, match="words:3: damaged word"):
             read()
-    path.write_text("{}\n")
-    with pytest.raises(UsageError, match="is not a file of words"):
-        opened()
-    path.write_text("something else, without an end")
-    with pytest.raises(UsageError, match="is not a file of words"):
-        opened()
+    for other in ("{}\n", "something else, without an end"):
+        path.write_text(other)
+        with pytest.raises(UsageError, match="is not a file of words"):
+            opened()

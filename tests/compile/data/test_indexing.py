@@ -57,13 +57,6 @@ def write_jsonl(path: Path, texts: dict[str, str]) -> Path:
     return path
 
 
-def change(docs: Path) -> None:
-    """A file changes, another one goes, and a third one comes."""
-    (docs / "bridge.md").write_text(FILES["bridge.md"].replace("1931", "1932"), encoding="utf-8")
-    (docs / "people" / "reth.txt").unlink()
-    (docs / "new.txt").write_text("The Isk is a river.", encoding="utf-8")
-
-
 def test_only_what_has_changed_is_encoded_again(docs: Path, tmp_path: Path):
     embed = Embedder()
 
@@ -77,7 +70,9 @@ def test_only_what_has_changed_is_encoded_again(docs: Path, tmp_path: Path):
     assert reading.update is None
     _, reading, encoded = index()
     assert (reading.update, encoded) == ((0, 0, 0), [])
-    change(docs)
+    (docs / "bridge.md").write_text(FILES["bridge.md"].replace("1931", "1932"), encoding="utf-8")
+    (docs / "people" / "reth.txt").unlink()
+    (docs / "new.txt").write_text("The Isk is a river.", encoding="utf-8")
     changed, reading, encoded = index()
     assert reading.update == Update(files=3, added=2, removed=2)
     assert encoded == ["Orle Bridge / Opening: It opened in 1932.", "new: The Isk is a river."]

@@ -7,7 +7,7 @@ import pytest
 
 from knowgap.compiling.data import SPLITS, load_dataset
 from knowgap.compiling.data.dataset import split
-from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
+from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
 
 
@@ -92,20 +92,6 @@ def test_limit_and_drawing(own):
     assert split(whole, {"drawn": 500})["drawn"] == whole
     one, other = split(whole[::-1], {"one": 0.25, "other": 5}).values()
     assert (len(one), len(other), {*ids(one)} & {*ids(other)}) == (10, 5, set())
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "error", "problem"),
-    [
-        ("hotpotqa", {}, UsageError, "hotpotqa:PATH"),
-        *((name, {}, DataError, "no such file") for name in ("absent.json", "hotpotqa:absent.json")),
-        ("hotpoqa:dev.json", {}, UnknownName, "did you mean 'hotpotqa'"),
-        ("own", {"limit": 0}, ValueOutOfBounds, "limit 0"),
-    ],
-)
-def test_unknown_names_and_options(own, name, options, error, problem):
-    with pytest.raises(error, match=problem):
-        load_dataset(own if name == "own" else name, **options)
 
 
 def test_a_layout_is_told_apart_or_stands_before_the_path(tmp_path):

@@ -15,8 +15,7 @@ from support import by_output, scripted_lm
 from knowgap.compiling import Run
 from knowgap.compiling.experiments.run import make_program, run_experiment
 from knowgap.compiling.experiments.table import ExperimentTable, read_table, shipped_tables
-from knowgap.errors import DataError, UnknownName, UsageError
-from knowgap.lms import make_lm
+from knowgap.errors import DataError
 from knowgap.retrieval import BM25Index
 
 COLUMNS = 'title = "t"\n[[columns]]\ndataset = "d"\nmetrics = ["f1"]\n'
@@ -82,21 +81,6 @@ def test_a_bad_table_is_refused_with_its_file_and_the_reason(text: str, message:
     with pytest.raises(DataError, match=re.escape(message)) as error:
         read_table(path)
     assert "t.toml" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "named"),
-    [
-        ({"data": {"mine": "x"}}, UnknownName, "mine"),
-        ({"rows": ["nobody"]}, UnknownName, "nobody"),
-        ({"table": "no_such_table"}, UnknownName, "no_such_table"),
-        ({"data": {}, "indexes": {}}, UsageError, "own=PATH"),
-        ({"indexes": {}}, UsageError, "own has no passages"),
-    ],
-)
-def test_what_a_table_does_not_have_is_refused(experiment: dict[str, Any], changes: dict, error: type, named: str):
-    with pytest.raises(error, match=named):
-        run_experiment(**{**experiment, **changes}, run=Run(lm=make_lm("extractive")))
 
 
 def test_a_column_decides_on_presets_and_wording():

@@ -196,8 +196,6 @@ def test_refusals(index, tmp_path):
     ):
         with pytest.raises(error, match=match):
             write(retriever, tmp_path, author(), **options)
-    with pytest.raises(UsageError, match="the embedded reader"):
-        write_questions(index, tmp_path / "q.jsonl", run=Run(lm=make_lm("extractive")))
     write(index, tmp_path, author())
     (tmp_path / "q.jsonl.drafts").unlink()
     with pytest.raises(UsageError, match=r"q\.jsonl\.drafts"):
