@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, so that none of them is left for the end, when the other workers are idle."""
-    order = ("test_notebooks", "test_docs", "test_outside", "test_stopping", "test_smoke")
+    order = ("test_notebooks", "test_docs", "test_stopping", "test_smoke")
     items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in order else len(order))
 
 

@@ -12,16 +12,9 @@ from pathlib import Path
 import grimp
 import pytest
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from tests.app.test_requirements import PYPROJECT, ROOT
 
-ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-
-
-MAPPED = PROJECT["tool"]["setuptools"]["package-dir"]
+MAPPED = PYPROJECT["tool"]["setuptools"]["package-dir"]
 SOURCES = sorted(
     file
     for floor in {folder.split("/")[0] for folder in MAPPED.values()}
@@ -35,7 +28,7 @@ def place(path: Path) -> str:
 
 
 def test_every_folder_with_modules_is_mapped_and_every_mapped_folder_exists():
-    assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == sorted(MAPPED)
+    assert sorted(PYPROJECT["tool"]["setuptools"]["packages"]) == sorted(MAPPED)
     assert {place(file.parent) for file in SOURCES} == set(MAPPED.values())
 
 
@@ -46,19 +39,12 @@ def test_no_two_files_import_each_other():
     TopologicalSorter(imports).prepare()  # raises CycleError, which names a circle
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "import knowgap",
-        "import knowgap.cli.main",
-        "import knowgap.retrieval",
-        "import knowgap.compiling",
-        "from knowgap.lms import HFEngine, make_lm",
-    ],
-)
-def test_importing_stays_light(statement: str):
+def test_importing_stays_light():
     heavy = ("torch", "transformers", "colbert", "optuna")
-    check = f"{statement}; import sys; print(*(m for m in {heavy} if m in sys.modules))"
+    packages = (
+        "import knowgap.cli.main, knowgap.compiling, knowgap.retrieval; from knowgap.lms import HFEngine, make_lm"
+    )
+    check = f"{packages}; import sys; print(*(m for m in {heavy} if m in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == []
 

@@ -17,7 +17,8 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 PINS = [Requirement(line) for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()]
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 FLOORS = ("app", "signatures", "lms", "retrieval", "programs", "compile")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from endpoint import endpoint
@@ -35,27 +35,11 @@ def test_a_folder_of_documents_is_an_index_and_follows_the_folder(knowgap):
     assert hits[0]["source"]["file"] == "tarn.md"
     assert [path.name for path in docs.iterdir() if path.name.startswith(".")] == []
     [kept] = next((knowgap.folder / "home" / "folders").iterdir()).iterdir()
-    held, done = threading.Event(), threading.Event()
-
-    def change():
-        with lock_index(kept):
-            held.set()
-            done.wait(60)
-
-    service = threading.Thread(target=change)
-    service.start()
-    assert held.wait(60)
-    assert knowgap.json("search", "river Isk", "--index", "notes", "-k", "1")["hits"] == hits
-    done.set()
-    service.join()
-
-
-def test_tells_the_rounds_in_brief_and_every_step_on_demand(indexed):
-    told = indexed(*ASK, "--program", "migres")[0].splitlines()
-    assert "looked for Who designed the Orle Bridge?" in told[0]
-    assert next(place for place, line in enumerate(told) if "LM calls" in line) < 10
-    assert not any("reranked" in line for line in told)
-    assert "reranked: kept" in indexed(*ASK, "--program", "migres", "--trace")[0]
+    lock = lock_index(kept)
+    with ThreadPoolExecutor(1) as service:
+        service.submit(lock.__enter__).result()
+        assert knowgap.json("search", "river Isk", "--index", "notes", "-k", "1")["hits"] == hits
+        service.submit(lock.__exit__, None, None, None).result()
 
 
 def test_says_what_supports_the_answer(indexed, monkeypatch):
@@ -67,8 +51,6 @@ def test_says_what_supports_the_answer(indexed, monkeypatch):
     printed = indexed(*ASK, "--program", "rag", "--set", "style=long")[0].splitlines()
     assert printed[-3] == "Ada Venn designed the Orle Bridge [1]. Bo [b]Reed[/b] paid for it."
     assert printed[-1] == "  [1] does not mention Reed"
-    [first, second] = indexed.json(*ASK, "--program", "rag", "--set", "style=long")["citations"]
-    assert (first["supported"], second["supported"], second["passages"]) == (True, False, [])
     lm, _ = scripted_lm(lambda *_: {"answer": "Bo Reed paid for it."})
     assert indexed(*ASK, "--program", "rag")[0].splitlines()[-1] == "  read: Orle Bridge"
 
@@ -81,26 +63,14 @@ def test_says_that_an_answer_is_not_supported(indexed):
     told, cost = indexed(*doubting, "--trace")[0].rpartition(NOT_SUPPORTED)[0].split(" LM call")
     assert "river flows" in told.partition("missing:")[2]
     assert "knowledge tokens" in cost
-    said = indexed.json(*doubting, "--set", "style=short")
-    assert (said["answer"], said["guess"], said["supported"]) == ("The Orle.", "The Orle.", False)
-    assert (len(said["nearest"]), said["sources"], said["citations"]) == (1, [], [])
     assert "this is a guess" in indexed(*doubting, "--set", "style=short")[0]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--program", "rag", "--set", "top_k=2", "--set", "style=short"],
-        ["--program", "migres", "--set", "preset=open_domain", "--set", "delta=-1"],
-        ["--program", "migres", "--part", "reranker=embedded", "--part", "entailment=grounding"],
-    ],
-)
-def test_answers_with_settings_presets_and_embedded_scorers(indexed, words: list[str]):
-    answer = indexed.json(*ASK, *words)
+def test_answers_with_settings_presets_and_embedded_scorers(indexed):
+    parts = ("--part", "reranker=embedded", "--part", "entailment=grounding")
+    answer = indexed.json(*ASK, "--program", "migres", "--set", "preset=open_domain", "--set", "delta=-1", *parts)
     assert "Ada Venn" in answer["answer"]
-    assert "[1]" in answer["cited_answer"]
     assert answer["sources"][0]["sentence"] == "The Orle Bridge was designed by Ada Venn."
-    assert answer["trace"]["cost"]["lm_calls"] >= 1
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])

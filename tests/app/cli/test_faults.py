@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from dspy.utils.exceptions import LMAuthError, LMBillingError
 from support import scripted_lm
 
 from knowgap.cli import factories
-from knowgap.storage import files
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx", "--output-dir", "out")
 TUNE = (
@@ -51,15 +49,6 @@ def test_a_run_on_a_full_disk_goes_on(indexed, command, sizes):
     assert not list((indexed.folder / "out").glob(".*.unfinished"))
 
 
-def test_what_a_read_only_disk_refuses_is_named(indexed, monkeypatch):
-    def refuse(target: Path, **options: float):
-        raise OSError(30, "Read-only file system", str(target))
-
-    monkeypatch.setattr(files, "acquire_lock", refuse)
-    refusal = indexed.refusal(*EVAL)
-    assert "out/evaluations.json: Read-only file system: name a place that can be written to" in refusal
-
-
 def test_a_damaged_cache_is_named(indexed):
     path = factories.cache_folder() / "lm" / "cache.db"
     path.parent.mkdir(parents=True)
@@ -91,7 +80,3 @@ def test_a_key_or_a_quota_that_ends_in_mid_run(indexed, monkeypatch, error, says
     refusing = False
     assert indexed.json(*EVAL)["failed"] == 0
     assert len(asked) == 3 + 2
-    refusing = True
-    for command in (TUNE, ("compile", *TUNE[1:-4], "--limit", "6", "--optimizer", "bootstrap")):
-        asked.clear()
-        assert says in indexed.refusal(*command, "--num-threads", "1")

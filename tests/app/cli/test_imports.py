@@ -23,7 +23,6 @@ finally:
     ("command", "engine", "more"),
     [
         ("search", "bm25", {"torch", "dspy"}),
-        ("search", "hybrid", {"torch", "dspy"}),
         ("search", "dense", {"dspy"}),
         ("ask", "bm25", set[str]()),
     ],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dspy
-import pytest
 from support import scripted_lm
 
 from tests.app.cli.conftest import write_lines
@@ -12,19 +10,11 @@ from tests.compile.questions.test_writing import HOUSES, author
 MODEL = ("--lm", "openai/scripted")
 
 
-@pytest.fixture
-def asked(knowgap, monkeypatch):
-    """The command in a folder with an index of houses, and what the scripted author was asked."""
-    lm, engine = scripted_lm(author())
+def test_writes_questions_that_eval_takes_and_a_page(knowgap, monkeypatch):
+    lm, _ = scripted_lm(author())
     monkeypatch.setattr("knowgap.lms.make_lm", lambda *args, **options: lm)
     write_lines(knowgap.folder / "houses.jsonl", [house.to_dict() for house in HOUSES])
     knowgap("index", "--corpus", "houses.jsonl", "--index", "idx")
-    yield knowgap, engine
-    dspy.configure(lm=None)
-
-
-def test_writes_questions_that_eval_takes_and_a_page(asked):
-    knowgap, engine = asked
     printed, said = knowgap("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "mine.jsonl")
     assert "questions, after 16 calls" in printed
     assert [line.split("│")[-2].strip() for line in printed.splitlines() if line.startswith("│")] == ["4", "0"]
@@ -33,7 +23,3 @@ def test_writes_questions_that_eval_takes_and_a_page(asked):
     assert "mine-kept.jsonl" in (knowgap.folder / "mine.html").read_text()
     result = knowgap.json("eval", "--program", "rag", "--data", "mine.jsonl", "--whole", "--index", "idx", *MODEL)
     assert (result["questions"], round(sum(result["evidence"].values()), 6)) == (4, 1.0)
-    asked_before = len(engine.calls)
-    again, _ = knowgap("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "mine.jsonl")
-    assert "questions, after 0 calls" in again
-    assert len(engine.calls) == asked_before

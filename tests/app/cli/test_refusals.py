@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from endpoint import endpoint
 
 from tests.app.cli.conftest import Knowgap
 
@@ -33,7 +32,7 @@ REFUSED = {
         (f"{ASK} --lm openai/none --api-base http://127.0.0.1:9/v1", "127.0.0.1:9"),
         (f"{ASK} --api-base http://127.0.0.1:9/v1", "api_base"),
         (f"{ASK} --lm extractive --api-base http://127.0.0.1:9", "api_base"),
-        (f"{ASK} --lm openai/x --api-base {{server}} --lm-option api_key=sk-secret", "environment variable"),
+        (f"{ASK} --lm openai/x --lm-option api_key=sk-secret", "environment variable"),
     ],
     "search": [
         ("search '' --index idx", "query is empty"),
@@ -63,6 +62,10 @@ REFUSED = {
         ("eval --program ' , ' --data questions.jsonl", "all alone"),
         ("eval --program json:loads --data questions.jsonl", "is of the type function"),
         ("eval --program rag --data questions.jsonl --whole", "no index"),
+        ("eval --program rag --data absent.json", "absent.json"),
+        ("eval --program rag --data hotpotqa", "hotpotqa:PATH"),
+        ("eval --program rag --data hotpotqa:absent.json", "absent.json"),
+        ("eval --program rag --data hotpoqa:dev.json", "did you mean 'hotpotqa'?"),
         (f"{EVAL} --split tset", "did you mean 'test'?"),
         (f"{EVAL} --metric exact_mach", "did you mean 'exact_match'?"),
         (f"{EVAL} --limit 0", "limit 0"),
@@ -95,6 +98,8 @@ REFUSED = {
         ("experiment no_such", "no_such"),
         ("experiment own_questions --data-path questions.jsonl", "NAME=VALUE"),
         ("experiment own_questions", "own=PATH"),
+        ("experiment own_questions -d own=questions.jsonl -d mine=questions.jsonl", "mine"),
+        ("experiment own_questions -d own=questions.jsonl", "own has no passages"),
         ("experiment own_questions -d own=questions.jsonl -i own=idx --row nobody", "nobody"),
     ],
     "questions": [
@@ -104,14 +109,8 @@ REFUSED = {
 }
 
 
-@pytest.fixture(scope="module")
-def server():
-    with endpoint() as server:
-        yield server
-
-
 @pytest.mark.parametrize("command", REFUSED)
-def test_what_a_command_refuses(indexed: Knowgap, server, command: str):
+def test_what_a_command_refuses(indexed: Knowgap, command: str):
     (indexed.folder / "notes").mkdir()
     (indexed.folder / "notes" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
     lines = (indexed.folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -121,9 +120,8 @@ def test_what_a_command_refuses(indexed: Knowgap, server, command: str):
         (indexed.folder / folder / "config.json").write_text("{}", encoding="utf-8")
     before = {path.name for path in indexed.folder.iterdir()}
     for words, reason in REFUSED[command]:
-        refusal = indexed.refusal(*shlex.split(words.format(server=server.api_base)))
+        refusal = indexed.refusal(*shlex.split(words))
         assert reason in refusal, words
         assert "sk-secret" not in refusal
     assert {path.name for path in indexed.folder.iterdir()} - before <= {"home", "out"}
     assert not (indexed.folder / "out" / "artifact").exists()
-    assert not server.bodies

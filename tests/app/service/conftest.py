@@ -1,4 +1,4 @@
-"""What the tests of the service share: an index of one river, a client of a server, and waiting."""
+"""What the tests of the service share: an index of one river, servers and their clients, and waiting."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import httpx
 from support import scripted_lm
 
 from knowgap.programs.base import Program
+from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.service import Server
 
@@ -33,14 +34,20 @@ class Doubting(Program):
         return self.conclude("The Orle.", passages, supported=False, missing="which river flows through Orle")
 
 
+def answering(text: str = "the Isk") -> Any:
+    """A language model that always gives this answer."""
+    return scripted_lm(lambda *_: {"reasoning": "It says so.", "answer": text})[0]
+
+
+def serve(program: Any = None, lm: Any = None, **options: Any) -> Server:
+    """A server of a program, or of plain retrieval from the index of one river."""
+    return Server(RAG(OneRiver()) if program is None else program, lm or answering(), **{"port": 0, **options})
+
+
 @contextmanager
-def asking(program: Any, answer: str = "the Isk", **options: Any) -> Iterator[httpx.Client]:
-    """A client of a server that serves the program, whose language model always gives this answer."""
-    lm, _ = scripted_lm(lambda *_: {"answer": answer})
-    with (
-        Server(program, lm, port=0, **options) as server,
-        httpx.Client(base_url=server.url, timeout=SECONDS) as client,
-    ):
+def asking(program: Any = None, lm: Any = None, **options: Any) -> Iterator[httpx.Client]:
+    """A client of such a server."""
+    with serve(program, lm, **options) as server, httpx.Client(base_url=server.url, timeout=SECONDS) as client:
         yield client
 
 

@@ -2,13 +2,13 @@
 
 import threading
 import time
+from contextlib import ExitStack, closing
 from types import SimpleNamespace
 
 import pytest
 
 from knowgap.errors import DataError, IndexMissing
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval.index.base import lock_index
 from knowgap.service import live_index as module
 from knowgap.service.live_index import LiveIndex
 from knowgap.service.searching import list_documents
@@ -30,15 +30,25 @@ def docs(tmp_path):
 
 
 @pytest.fixture
-def live(docs, tmp_path):
-    said = []
-    index = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=0.05, say=said.append)
-    index.said = said
-    yield index
-    index.close()
+def follow(docs, tmp_path):
+    """Makes indexes that follow the folder; what they say is in `said`."""
+    with ExitStack() as stack:
+
+        def make(engine="bm25", seconds=0.05):
+            said = []
+            index = LiveIndex(docs, tmp_path / "kept", engine=engine, seconds=seconds, say=said.append)
+            index.said = said
+            return stack.enter_context(closing(index))
+
+        yield make
 
 
-def test_it_follows_the_folder(live, docs, tmp_path):
+@pytest.fixture
+def live(follow):
+    return follow()
+
+
+def test_it_follows_the_folder(live, docs, follow):
     with pytest.raises(IndexMissing, match="still being read"):
         live.search(["river"], 1)
     live.start()
@@ -58,10 +68,9 @@ def test_it_follows_the_folder(live, docs, tmp_path):
     assert (listed["orle.txt"]["passages"], "cannot" in listed["broken.pdf"]["left_out"]) == (1, True)
     assert (listed["orle.txt"]["note"], "is not UTF-8" in listed["notes.txt"]["note"]) == ("", True)
     live.close()
-    again = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=0.05)
+    again = follow()
     again.start()
     wait_until(lambda: len(again) == 2)
-    again.close()
 
 
 @pytest.fixture
@@ -79,9 +88,9 @@ def gate(monkeypatch):
     return gate
 
 
-def test_words_can_be_searched_before_vectors(docs, tmp_path, gate):
+def test_words_can_be_searched_before_vectors(follow, gate):
     gate.waits = lambda engine: engine != "bm25"
-    index = LiveIndex(docs, tmp_path / "kept", engine="dense", seconds=0.05)
+    index = follow("dense")
     index.start()
     wait_until(lambda: len(index) == 1)
     assert index.manifest.engine == "bm25"
@@ -89,19 +98,18 @@ def test_words_can_be_searched_before_vectors(docs, tmp_path, gate):
     wait_until(lambda: index.manifest.engine == "dense")
     index.close()
     assert gate.built[:2] == ["bm25", "dense"]
-    later = LiveIndex(docs, tmp_path / "kept", engine="dense", seconds=0.05)
+    later = follow("dense")
     later.start()
     wait_until(lambda: len(later) == 1)
     assert later.manifest.engine == "dense"
-    later.close()
 
 
-def test_what_was_read_first_can_be_searched_while_the_others_are_read(docs, tmp_path, monkeypatch, gate):
+def test_what_was_read_first_can_be_searched_while_the_others_are_read(docs, follow, monkeypatch, gate):
     for number in range(5):
         (docs / f"a-town-{number}.txt").write_text(f"Town {number} lies on a long river.\n" * 9, encoding="utf-8")
     monkeypatch.setattr(module, "_FIRST", 0.0)
     gate.waits = lambda engine: gate.built
-    index = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=SECONDS)
+    index = follow(seconds=SECONDS)
     assert index.being_read == (0, 6)
     with asking(RAG(index)) as client:
         index.start()
@@ -113,7 +121,6 @@ def test_what_was_read_first_can_be_searched_while_the_others_are_read(docs, tmp
         wait_until(lambda: index.being_read is None)
         assert len(titles(index)) == 6
         assert "being_read" not in client.get("/healthz").json()["index"]
-    index.close()
     assert len(gate.built) == 2
 
 
@@ -124,25 +131,14 @@ def test_a_question_before_the_first_document_is_read_is_told_to_come_again(live
             assert (refused.status_code, "still being read" in refused.text) == (503, True)
 
 
-def test_what_could_not_be_indexed_is_tried_again_and_said_once(live, monkeypatch):
-    monkeypatch.setattr(module, "_AFTER_FAILURE", 0.3)
-    with lock_index(live._kept / "bm25"):  # as another server of the same folder does
-        live.start()
-        wait_until(lambda: "another process is building this index" in "".join(live.said))
-        time.sleep(1)
-    wait_until(lambda: len(live) == 1)
-    assert "".join(live.said).count("could not be indexed") == 1
-
-
-def test_an_empty_folder_is_waited_for(tmp_path, monkeypatch):
+def test_an_empty_folder_is_waited_for_and_that_is_said_once(live, docs, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_AFTER_FAILURE", 0.1)
-    (tmp_path / "docs").mkdir()
-    said = []
-    index = LiveIndex(tmp_path / "docs", tmp_path / "kept", engine="bm25", seconds=0.05, say=said.append)
-    index.start()
-    wait_until(lambda: said)
-    (tmp_path / "docs" / "a.txt").write_text("A river.\n", encoding="utf-8")
-    wait_until(lambda: len(index) == 1)
-    index.close()
+    (docs / "tarn.md").unlink()
+    live.start()
+    wait_until(lambda: live.said)
+    time.sleep(0.5)
+    assert len(live.said) == 1
+    (docs / "a.txt").write_text("A river.\n", encoding="utf-8")
+    wait_until(lambda: len(live) == 1)
     with pytest.raises(DataError, match="no such folder"):
         LiveIndex(tmp_path / "nowhere", tmp_path / "kept")

@@ -6,15 +6,10 @@ import sys
 import anyio
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
-from support import scripted_lm
 
 from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.service.mcp_tools import make_server
-from tests.app.service.conftest import ISK, OneRiver
-
-
-def answering(text):
-    return scripted_lm(lambda outputs, inputs: {"answer": text})[0]
+from tests.app.service.conftest import ISK, OneRiver, answering
 
 
 def call(server, tool, **arguments):
@@ -27,7 +22,7 @@ def call(server, tool, **arguments):
 
 
 def test_ask_and_search():
-    server = make_server(RAG(OneRiver()), answering("the Isk"))
+    server = make_server(RAG(OneRiver()), answering())
     tools, result = call(server, "ask", question="Which river flows through Tarn?")
     assert tools == ["ask", "search"]
     assert result.structured_content["answer"] == "the Isk"
@@ -37,7 +32,7 @@ def test_ask_and_search():
     _, result = call(server, "ask", question=" ")
     assert result.is_error
     assert "the question is empty" in result.content[0].text
-    assert call(make_server(Direct(), answering("x")), "ask", question="Why?")[0] == ["ask"]
+    assert call(make_server(Direct(), answering()), "ask", question="Why?")[0] == ["ask"]
 
 
 def test_the_command_speaks_over_standard_input_and_output():

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 
-import httpx
 import pytest
 from support import scripted_lm
 
-from knowgap.programs.baselines.rag import RAG
-from knowgap.service import Server
-from tests.app.service.conftest import SECONDS, OneRiver
+from tests.app.service.conftest import asking
 
 
 def rule(outputs, inputs):
@@ -22,10 +19,7 @@ def rule(outputs, inputs):
 @pytest.fixture(scope="module")
 def service():
     lm, engine = scripted_lm(rule)
-    with (
-        Server(RAG(OneRiver()), lm, port=0) as server,
-        httpx.Client(base_url=server.url, timeout=SECONDS) as client,
-    ):
+    with asking(lm=lm) as client:
         yield client, engine
 
 

@@ -9,14 +9,12 @@ from contextlib import closing
 import dspy
 import httpx
 import pytest
-from support import scripted_lm
 
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, RemoteRetriever
-from knowgap.service import Server, searching
+from knowgap.service import searching
+from tests.app.service.conftest import SECONDS, serve
 from tests.retrieval.conformance import QUERIES, corpus
-
-SECONDS = 60  # a bound for waiting; nothing here takes that long
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +22,9 @@ def index():
     return BM25Index.from_passages(corpus())
 
 
-def serve(index, **options):
-    return Server(RAG(index), scripted_lm(lambda *_: {})[0], port=0, **options)
-
-
 @pytest.fixture(scope="module")
 def server(index):
-    with serve(index) as server:
+    with serve(RAG(index)) as server:
         yield server
 
 
@@ -78,7 +72,7 @@ def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
     slow = _Slow()
     with (
         ThreadPoolExecutor(1) as one,
-        serve(slow) as server,
+        serve(RAG(slow)) as server,
         closing(RemoteRetriever(server.url)) as remote,
         ThreadPoolExecutor(2) as pool,
     ):

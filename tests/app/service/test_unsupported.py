@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import httpx
 import openai
 import pytest
 
 from knowgap.programs.prediction import NOT_SUPPORTED
-from knowgap.service import Server
 from knowgap.service.mcp_tools import make_server
-from tests.app.service.conftest import ISK, SECONDS, Doubting, OneRiver
-from tests.app.service.test_mcp_tools import answering, call
+from tests.app.service.conftest import ISK, Doubting, OneRiver, answering, asking
+from tests.app.service.test_mcp_tools import call
 from tests.app.service.test_server import read_events
 
 QUESTION, MISSING, GUESS = "Which river flows through Orle?", "which river flows through Orle", "The Orle."
@@ -24,13 +22,13 @@ def doubting():
 @pytest.fixture(scope="module")
 def asked(doubting):
     """Asks a question at /v1/ask and as a chat, whole and streamed, and returns the answers in these four ways."""
-    with Server(doubting, answering("unused"), port=0) as server, httpx.Client(base_url=server.url) as client:
+    with asking(doubting) as client:
 
         def ask(question):
-            whole = client.post("/v1/ask", json={"question": question}, timeout=SECONDS).json()
+            whole = client.post("/v1/ask", json={"question": question}).json()
             events = read_events(client.post("/v1/ask", json={"question": question, "stream": True}).text)
-            completions = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none").chat.completions
-            chat = {"model": server.name, "messages": [{"role": "user", "content": question}]}
+            completions = openai.OpenAI(base_url=client.base_url.join("/v1"), api_key="none").chat.completions
+            chat = {"model": "knowgap/Doubting", "messages": [{"role": "user", "content": question}]}
             return whole, events, completions.create(**chat), list(completions.create(**chat, stream=True))
 
         yield ask
@@ -62,7 +60,7 @@ def test_an_unsupported_answer_says_so_and_names_the_nearest_passages_without_nu
 
 
 def test_a_short_answer_is_the_guess_with_the_verdict_beside_it():
-    _, result = call(make_server(Doubting(OneRiver()), answering("unused")), "ask", question=QUESTION)
+    _, result = call(make_server(Doubting(OneRiver()), answering()), "ask", question=QUESTION)
     check_verdict(result.structured_content)
     assert result.structured_content["answer"] == GUESS
 
@@ -71,7 +69,7 @@ def test_a_greeting_gets_a_line_and_asks_nothing(asked, doubting):
     whole, events, reply, chunks = asked("Danke!")
     [(name, streamed)] = events
     assert name == "answer"
-    _, result = call(make_server(doubting, answering("unused")), "ask", question="Danke!")
+    _, result = call(make_server(doubting, answering()), "ask", question="Danke!")
     for answer in (whole, streamed, result.structured_content):
         assert (answer["supported"], answer["sources"], answer["nearest"], answer["citations"]) == (None, [], [], [])
         assert (answer["cost"]["lm_calls"], answer["cost"]["retrievals"], answer["passages"]) == (0, 0, [])
