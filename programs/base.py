@@ -262,22 +262,18 @@ class Program(Configurable):
         return lm_of([_LAST, *self.predictors()][-1], {})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        twin = type(self).__new__(type(self))
-        memo[id(self)] = twin
-        for key, value in self.__getstate__().items():
-            vars(twin)[key] = value if key in self.part_names else copy.deepcopy(value, memo)
-        twin.history, twin.callbacks = [], list(self.callbacks)
+        memo |= {id(part): part for part in self.parts().values()}
+        twin = memo[id(self)] = type(self).__new__(type(self))
+        twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        twin.callbacks = list(self.callbacks)
         return twin
 
 
 def _request(predictor: dspy.Module, inputs: Mapping[str, Any], passages: Sequence[Passage]) -> Reply:
     """Make a request, and count its calls and what they read in the cost of the question."""
     recorder, reply = RECORDER.get(), ask_until_read(predictor, inputs)
-    recorder.cost.critical_calls += reply.usage.asked
     own = {step.passage for step in recorder.steps if isinstance(step, steps.Prompted)}
     words = knowledge_tokens(passage for passage in passages if passage.id not in own)
     recorder.cost.knowledge_tokens += reply.usage.asked * words
-    recorder.cost.cut += reply.usage.cut
-    if reply.prediction is None:
-        recorder.cost.unreadable += reply.usage.asked
+    recorder.count_calls(reply.usage, read=reply.prediction is not None)
     return reply

@@ -133,8 +133,7 @@ class ModuleProgram(Program):
             recorder.cost.unseen_searches = int(self.may_search)
             given = fields.get("passages")
             passages = [each for each in given if isinstance(each, Passage)] if isinstance(given, list) else []
-        recorder.cost.cut += tracker.usage.cut
-        recorder.cost.critical_calls += tracker.usage.asked  # as if they waited for one another
+        recorder.count_calls(tracker.usage)  # as if they waited for one another
         if not (tracker.usage.asked or tracker.usage.uncounted_calls):  # no call was seen: it was made around DSPy
             recorder.tracker.add(Usage(uncounted_calls=1))
         return self.conclude(**{**fields, "answer": answer, "passages": passages})

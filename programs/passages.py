@@ -127,7 +127,7 @@ class LMEntailment(NeverCopied):
         with dspy.context(trace=None):  # no demonstration of a program
             reply = ask() if recorder is None else recorder.request_once(object(), ask)
         if recorder is not None:
-            recorder.cost.critical_calls += reply.usage.asked
+            recorder.count_calls(reply.usage, read=reply.prediction is not None)
         named = (reply.prediction.sources or []) if reply.prediction is not None else []
         stated = {s: {int(n) for n in re.findall(r"\d+", each)} for s, each in zip(statements, named, strict=False)}
         number = {premise: n for n, premise in enumerate(premises, start=1)}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from knowgap.lms.cancelling import run_cancellable
-from knowgap.lms.metering import UsageTracker
+from knowgap.lms.metering import Usage, UsageTracker
 from knowgap.programs.trace.steps import Retrieved, Step
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
@@ -84,6 +84,12 @@ class TraceRecorder:
     def count_read(self, passages: Sequence[Passage]) -> None:
         """Count passages, with the length of the text in the prompt, as read by the language model."""
         self._take({p.id: p for p in passages}, {passage.id: len(passage.text) for passage in passages})
+
+    def count_calls(self, usage: Usage, *, read: bool = True) -> None:
+        """Count the calls of a request, which wait for one another, and whether its reply could be read."""
+        self.cost.critical_calls += usage.asked
+        self.cost.cut += usage.cut
+        self.cost.unreadable += 0 if read else usage.asked
 
     def _take(self, passages: Mapping[str, Passage], shown: Mapping[str, int]) -> None:
         self.passages |= {name: passage for name, passage in passages.items() if name not in self.passages}
