@@ -173,7 +173,7 @@ class MIGRES(Program):
         for statement, sources in claims.items():
             if statement not in entailed:
                 ids = [passage.id for passage in sources]
-                self.record(Rejected(what=statement, why="no cited passage entails it", passages=ids))
+                self.record(Rejected(statement=statement, passages=ids))
         sources = [[passage.id for passage in passages] for passages in entailed.values()]
         self.record(Extracted(statements=list(entailed), sources=sources))
         return entailed

@@ -18,7 +18,7 @@ from knowgap.programs.logprobs import tokens_of
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Judged, Queried, Selected, Stopped
+from knowgap.programs.trace.steps import Answered, Judged, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
 from knowgap.signatures.rq_rag import Searched
@@ -215,7 +215,7 @@ class RQRAG(Program):
 
         best = max(groups.values(), key=rank, default=[])
         chosen = leaves[max(best, key=lambda i: rank([i]))] if best else Trajectory()
-        self.record(Selected(strategy=self.strategy, answer=chosen.answer or UNKNOWN))
+        self.record(Reasoned(what=f"answer selected by {self.strategy}", text=chosen.answer or UNKNOWN))
         return self.conclude(
             chosen.answer or UNKNOWN,
             chosen.passages,

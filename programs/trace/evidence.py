@@ -56,16 +56,16 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
     found, shown, used = found_passages(trace), shown_passages(trace), used_passages(trace)
     queries = {query.strip() for step in trace.of(s.Retrieved) for query in step.queries}
     not_found = "not retrieved" if queries - {trace.question.strip()} else NOT_SEARCHED
-    scored, filtered = trace.of(s.Reranked), trace.of(s.Filtered)
+    scored, filtered, compared = trace.of(s.Reranked), trace.of(s.Filtered), trace.of(s.Compared)
     judged = {value: {j.passage for j in trace.of(s.Judged) if j.value is value} for value in (True, False)}
-    noted = {better: _named(c.passages for c in trace.of(s.Compared) if c.better is better) for better in (True, False)}
-    taken = _named(sources for step in trace.of(s.Extracted) for sources in step.sources)
-    below = _named(step.dropped for step in scored) - _named(step.kept for step in scored)
+    noted = {value: {p for c in compared if c.better is value for p in c.passages} for value in (True, False)}
+    taken = {passage for step in trace.of(s.Extracted) for sources in step.sources for passage in sources}
+    below = {p for step in scored for p in step.dropped} - {p for step in scored for p in step.kept}
     lost = {
-        "judged irrelevant": (judged[False] | _named(step.dropped for step in filtered))
-        - (judged[True] | _named(step.kept for step in filtered)),
+        "judged irrelevant": (judged[False] | {p for step in filtered for p in step.dropped})
+        - (judged[True] | {p for step in filtered for p in step.kept}),
         "note not kept": noted[False] - noted[True],
-        "rejected by entailment": _named(step.passages for step in trace.of(s.Rejected)) - taken,
+        "rejected by entailment": {p for step in trace.of(s.Rejected) for p in step.passages} - taken,
         "shown in part, cut by the sentence filter": {
             name for name in shown if trace.shown[name] < len(trace.passages[name].text)
         },
@@ -87,8 +87,3 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
         if name is not None and name != passage:
             parts[name].append(passage)
     return {name: max(map(fate, own), key=[*FATES].index) for name, own in parts.items()}
-
-
-def _named(groups: Iterable[Iterable[str]]) -> set[str]:
-    """All ids of some groups."""
-    return {name for group in groups for name in group}

@@ -88,12 +88,11 @@ class Extracted(Step):
     sources: list[list[str]]
 
 
-class Rejected(Step, words="rejected ({why}): {what}"):
-    """Reject a statement or a query, and say why; a statement comes with the ids of the passages that it cites."""
+class Rejected(Step, words="rejected, since no passage that it cites entails it: {statement}"):
+    """Reject a statement by the ids of the passages that it cites."""
 
-    what: str
-    why: str
-    passages: list[str] = []
+    statement: str
+    passages: list[str]
 
 
 class Missing(Step, words="missing: {missing}"):
@@ -147,13 +146,6 @@ class Answered(Step):
     passages: list[str] = []
     supported: bool | None = None
     missing: str = ""
-
-
-class Selected(Step, words="selected by {strategy}: {answer}"):
-    """Select one of several answers."""
-
-    strategy: str
-    answer: str
 
 
 class Malformed(Step, words="unreadable output of {act}: {problem}"):

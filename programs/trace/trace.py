@@ -163,7 +163,7 @@ class Trace(BaseModel, extra="forbid"):
             """A line without markup and without control characters of the terminal."""
             return Text(_CONTROL.sub(" ", line), style=style)
 
-        colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
+        colours = {"answered": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
         root = Tree(Text.assemble(printable(self.question, "bold"), "  ", printable(self.program, "dim")))
         for iteration, of_iteration in itertools.groupby(self.steps, lambda step: step.iteration):
             node = root.add(printable(f"iteration {iteration}", "bold")) if iteration else root

@@ -212,7 +212,7 @@ def test_a_statement_is_kept_with_the_cited_passages_that_entail_it_alone():
     prediction, engine = two_steps(program, leaf=leaf)
     (extracted, *_) = prediction.trace.of(Extracted)
     assert (extracted.statements, extracted.sources) == ([said], [["ferry"]])
-    assert [step.what for step in prediction.trace.of(Rejected)] == others
+    assert [step.statement for step in prediction.trace.of(Rejected)] == others
     assert engine.asked("main")[0]["known"] == [said]
 
 

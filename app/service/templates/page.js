@@ -17,7 +17,7 @@ const readSo = read => read.searchable.toLocaleString("en") + " of " + count(rea
 function stepLine(step) {
   const where = line => [...new Set(((line ?? "").split(" → ")[1] ?? "nothing").split(", "))].join(", ");
   switch (step.kind) {
-    case "asked": case "reranked": case "queried": case "selected": case "answered": case "stopped": return null;
+    case "asked": case "reranked": case "queried": case "answered": case "stopped": return null;
     case "retrieved": return ["Looked for “" + step.queries.join("”, “") + "”: " + where(step.text[1])];
     case "extracted": return [step.statements.length ? "Learnt " + count(step.statements.length, "statement", "statements") : "Learnt nothing new"];
     case "missing": return ["Missing: " + step.missing, "lack"];

@@ -163,7 +163,7 @@ def found(passage):
         (searched(s.Filtered(kept=["a"], dropped=["b", "c"]), s.Filtered(kept=["c"], dropped=["a"]), a=10, b=10, c=10),
          {"a": "not in the answering prompt", "b": "judged irrelevant", "c": "not in the answering prompt"}),
         (searched(
-            s.Rejected(what="x", why="not entailed", passages=["a", "b"]),
+            s.Rejected(statement="x", passages=["a", "b"]),
             s.Extracted(statements=["y"], sources=[["b"]]), a=4, b=10, c=10),
          {"a": "rejected by entailment", "b": "not in the answering prompt", "c": "nothing taken from it"}),
         (searched(
