@@ -31,7 +31,7 @@ from sqlalchemy.engine import Engine
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-OTHERS = {"git", "pytest", "cd", "cp", "pip", "export", "accelerate", "wget", "transformers", "vllm", "llama-server"}
+OTHERS = {"git", "pytest", "cd", "cp", "curl", "pip", "export", "accelerate", "wget", "transformers", "vllm"}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
