@@ -9,14 +9,14 @@ data set's family of tasks, if the paper names some.
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dspy
-from models.gold_questions import read_gold_questions
-from models.knowing_reader import HesitantReader, KnowingReader
+from models.knowing_reader import Fact, GoldQuestion, HesitantReader, KnowingReader, normal
 from table import FILES, Table, note, real_file
 
 from knowgap.compiling import evaluate
@@ -47,7 +47,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     for name in options.evidence_data:
         if (path := real_file(options, FILES[name])) is None:
             continue
-        data, gold = load_dataset(path, split_as="dev", limit=limit), read_gold_questions(path)
+        data, gold = load_dataset(path, split_as="dev", limit=limit), _gold_questions(path)
         with tempfile.TemporaryDirectory() as folder:
             index = ColBERTIndex.build(data.corpus, Path(folder) / "index")
             for reader in options.evidence_readers:
@@ -76,3 +76,20 @@ def _figures(name: str, index: ColBERTIndex, task: str, data: Dataset, engine: K
     costs = {name: cost or 0.0 for name, cost in evaluation.costs().items()}
     right, calls = evaluation.mean("exact_match"), costs["lm_calls"]
     return [*shares, f"{100 * right:.1f}", f"{calls:.1f}", f"{costs['tokens']:.0f}", f"{calls / max(right, 1e-9):.1f}"]
+
+
+def _gold_questions(path: Path) -> list[GoldQuestion]:
+    """Questions of a file in the layout of HotpotQA or 2WikiMultihopQA, with their supporting sentences."""
+    questions = []
+    for record in json.loads(path.read_text(encoding="utf-8")):
+        paragraphs = dict(reversed(record["context"]))
+        objects = {(normal(subject), normal(text)): text for subject, _, text in record.get("evidences") or ()}
+        facts: dict[Fact, None] = {}
+        for title, number in record["supporting_facts"]:
+            for sentence in paragraphs.get(title, ())[number : number + 1]:
+                said = [
+                    o for (subject, low), o in objects.items() if subject == normal(title) and low in normal(sentence)
+                ]
+                facts[Fact(title, sentence.strip(), next(iter(said), ""))] = None
+        questions.append(GoldQuestion(record["question"], record["answer"], tuple(facts)))
+    return questions

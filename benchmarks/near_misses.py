@@ -10,9 +10,10 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple
 
 import dspy
+from dspy.adapters.utils import get_annotation_name
 from table import Table
 
 from knowgap import signatures
@@ -32,12 +33,12 @@ WRITTEN: dict[str, list[tuple[Any, list[Any]]]] = {
         (True, ["True.", "yes", "YES", "**True**", "True, it is.", "Answer: yes", "`true`"]),
         (False, ["False.", "no", "No,", "**False**", "No, it isn’t", "answer: no", 0]),
     ],
-    "scale": [
+    "int": [
         (5, ["5/5", "5 (certain)", "100%", "5.0", "5 out of 5", "Confidence: 5"]),
         (4, ["4 out of 5", "80%", "4 - fairly sure", "**4**", 4.0]),
         (2, ["2/5", "2 - unsure"]),
     ],
-    "probability": [
+    "float": [
         (0.9, ["90%", "9/10", "0,9", "0.9 (very sure)", "9 out of 10", 90, "about 0.9"]),
         (0.25, ["25%", "1/4"]),
     ],
@@ -112,17 +113,10 @@ def deciding_fields(name: str) -> tuple[str, ...]:
     return required or tuple(field for field, info in fields.items() if info.annotation is str)[:1]
 
 
-def kind_of(field: Any) -> str:
-    """The type of a field as a key of `WRITTEN`."""
-    names = {str: "str", bool: "bool", int: "scale", float: "probability"}
-    kind = field.annotation
-    return f"list[{get_args(kind)[0].__name__}]" if get_origin(kind) is list else names.get(kind, str(kind))
-
-
 def near_misses(name: str) -> Iterator[NearMiss]:
     """The replies to one signature."""
     fields = all_signatures()[name].output_fields
-    kinds = {field: kind_of(info) for field, info in fields.items()}
+    kinds = {field: get_annotation_name(info.annotation) for field, info in fields.items()}
     plain = {field: PLAIN[kind] for field, kind in kinds.items()}
     deciding = {field: plain[field] for field in deciding_fields(name)}
     odd = [

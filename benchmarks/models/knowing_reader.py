@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,13 +26,37 @@ from dspy.lm15 import Request, Response
 
 from knowgap.lms.embedded.inputs import Prompt, strings, write_reply
 from models import read_request, respond
-from models.gold_questions import Fact, GoldQuestion, normal
 
 UNKNOWN = "unknown"
 _NO_EVIDENCE = ("question", "asked", "searched", "queries", "missing", "style", "sub_answers")
 _FUNCTION_WORDS = frozenset(re.findall(r"\w+", """
     a an and are as at be been by did do does for from had has have he her his in is it its of on or she that the their
     they this to was were which who whom whose what when where how with"""))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A gold sentence, the title of its paragraph, and what a question for it is answered with, if the data say so."""
+
+    title: str
+    sentence: str
+    answer: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.sentence}"
+
+    def stands_in(self, text: str) -> bool:
+        """Whether title and sentence stand in a text, apart from case and spacing."""
+        return normal(self.sentence) in text and normal(self.title) in text
+
+
+@dataclass(frozen=True)
+class GoldQuestion:
+    """A question with its answer and the facts that the answer rests on."""
+
+    question: str
+    answer: str
+    facts: tuple[Fact, ...]
 
 
 class _Goal(NamedTuple):
@@ -104,7 +128,7 @@ class KnowingReader:
             answers.append(answer)
         settled = [fact for fact in goal.facts if fact in solved or any(fact.stands_in(unit) for unit in units)]
         question = str(inputs["question"])
-        return _View(question, goal, settled, set(_words(f"{question} {' '.join(answers)} {_joined(settled)}")))
+        return _View(question, goal, settled, set(_words(" ".join([question, *answers, *map(str, settled)]))))
 
     def _output(self, name: str, prompt: Prompt, view: _View) -> Any:
         inputs, kind, missing = prompt.inputs, prompt.outputs[name], view.open
@@ -117,13 +141,12 @@ class KnowingReader:
             top, least = (5, 1) if kind.startswith("int") else (0.95, 0.05)
             return least if missing else top
         if name == "statements":
-            passages, known = inputs.get("passages") or (), normal("\n".join(_units(inputs.get("known") or "")))
-            new = [fact for fact in view.settled if not fact.stands_in(known)]
+            new, passages = _unsaid(view, inputs), inputs.get("passages") or ()
             return [{"statement": str(f), "sources": [p["id"] for p in passages if _holds(p, [f])]} for f in new]
         if name == "relevant_ids":
             return [p["id"] for p in inputs.get("passages") or () if _holds(p, view.goal.facts)]
         if name == "reasoning" and "known" in inputs:
-            return (_unsaid(view, inputs) or [UNKNOWN if missing else view.goal.answer])[0]
+            return str(next(iter(_unsaid(view, inputs)), UNKNOWN if missing else view.goal.answer))
         if name in ("questions", "queries"):
             return self._questions(view, prompt)
         if name == "query":
@@ -169,21 +192,22 @@ class HesitantReader(KnowingReader):
     def _outputs(self, prompt: Prompt, view: _View) -> dict[str, Any]:
         values = super()._outputs(prompt, view)
         draw = random.Random(repr((sorted(prompt.inputs.items(), key=str), [*prompt.outputs])))
-        if not view.open and _MAY_ASK_ON & prompt.outputs.keys() and draw.random() < 0.5:
-            values |= self._asks_on(prompt, view)
+        if not view.open and (said := self._asks_on(prompt, view)) and draw.random() < 0.5:
+            values |= said
         if {"statements", "note"} & prompt.outputs.keys() and draw.random() < 0.2:
             values |= self._misses(prompt, view)
         return values
 
     def _asks_on(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+        """The outputs by which a reply can say that something is missing."""
         asked = {text for name in ("asked", "searched") for text in _units(prompt.inputs.get(name))}
         further = [f"{fact.title}: further facts {n}?" for n in range(1, 9) for fact in view.goal.facts]
         query = next((text for text in further if text not in asked), further[0])
-        said = {"answerable": False, "finished": False, "needed": True, "query": query, "missing": query}
-        said |= {"queries": [query], "questions": [query]}
-        closed = {"missing", "finished"} & prompt.outputs.keys() and "queries" not in prompt.outputs
-        said |= {"answer": ""} if closed else {}  # beside queries, an answer is a guess
-        said |= {"confidence": 2 if prompt.outputs.get("confidence", "").startswith("int") else 0.5}
+        said: dict[str, Any] = {"answerable": False, "finished": False, "needed": True, "query": query}
+        said |= {"missing": query, "queries": [query], "questions": [query]}
+        said["confidence"] = 2 if prompt.outputs.get("confidence", "").startswith("int") else 0.5
+        if {"missing", "finished"} & prompt.outputs.keys() and "queries" not in prompt.outputs:
+            said["answer"] = ""  # beside queries, an answer is a guess
         return {name: value for name, value in said.items() if name in prompt.outputs}
 
     def _misses(self, prompt: Prompt, view: _View) -> dict[str, Any]:
@@ -195,10 +219,6 @@ class HesitantReader(KnowingReader):
             return {}
         said = {"statements": [{"statement": text, "sources": [1]} for text in before], "note": "\n".join(before)}
         return {name: value for name, value in said.items() if name in prompt.outputs}
-
-
-_MAY_ASK_ON = {"answerable", "finished", "needed", "query", "queries", "questions", "missing", "confidence"}
-"""Outputs by which a reply can say that something is missing."""
 
 
 def _verdict(name: str, view: _View, inputs: Mapping[str, Any]) -> bool:
@@ -218,10 +238,10 @@ def _holds(passage: Any, facts: Sequence[Fact]) -> bool:
     return any(fact.stands_in(text) for fact in facts)
 
 
-def _unsaid(view: _View, inputs: Mapping[str, Any]) -> list[str]:
-    """Settled facts that the reasoning so far does not hold, in words."""
+def _unsaid(view: _View, inputs: Mapping[str, Any]) -> list[Fact]:
+    """Settled facts that what is known so far, or the reasoning, does not hold."""
     said = normal("\n".join(_units(inputs.get("known") or "")))
-    return [str(fact) for fact in view.settled if not fact.stands_in(said)]
+    return [fact for fact in view.settled if not fact.stands_in(said)]
 
 
 def _wording(fact: Fact, view: _View) -> str:
@@ -233,7 +253,7 @@ def _wording(fact: Fact, view: _View) -> str:
         rest = shared or [word for word in asked if word not in title][:6]
         return f"{fact.title}: {' '.join(rest)}?"
     own = set(_words(str(fact)))
-    words = [word for word in _ordered(f"{view.question} {_joined(view.settled)}") if word in own]
+    words = [word for word in _ordered(" ".join([view.question, *map(str, view.settled)])) if word in own]
     return f"{' '.join(words)}?" if words else ""
 
 
@@ -251,8 +271,9 @@ def _short_answer(fact: Fact, goal: _Goal) -> str:
     return next(filter(None, known), fact.sentence)
 
 
-def _joined(facts: Iterable[Fact]) -> str:
-    return " ".join(map(str, facts))
+def normal(text: str) -> str:
+    """The text in lower case, with single spaces."""
+    return " ".join(text.casefold().split())
 
 
 def _nothing(name: str, kind: str) -> Any:

@@ -8,8 +8,7 @@ from typing import Any
 
 import dspy
 import pytest
-from models.gold_questions import Fact, GoldQuestion
-from models.knowing_reader import KnowingReader
+from models.knowing_reader import Fact, GoldQuestion, KnowingReader
 
 from knowgap import Passage, get_program, signatures
 from knowgap.retrieval import BM25Index
