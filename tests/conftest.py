@@ -14,6 +14,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
 
+pytest.register_assert_rewrite("conformance.material")  # its failed assertions show their values, too
+
 HOME = Path(tempfile.mkdtemp(prefix="knowgap-test-home-"))
 """The home folder of knowgap in all tests of a worker: caches, and indexes that are built at first use."""
 

@@ -5,6 +5,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -17,6 +18,7 @@ Fault = tuple[int, dict[str, str], str]
 """Status, headers and body of an answer that is no reply."""
 
 
+@dataclass
 class Endpoint:
     """What the endpoint is asked and how it behaves.
 
@@ -31,15 +33,14 @@ class Endpoint:
         delay_of: seconds before the reply to a prompt; the end of the block ends the wait.
     """
 
-    def __init__(self, api_base: str) -> None:
-        self.api_base = api_base
-        self.bodies: list[dict[str, Any]] = []
-        self.faults: list[Fault | str] = []
-        self.fault_of: Callable[[str], Fault | None] = lambda text: None
-        self.reply_of: Callable[[dict[str, Any]], Any] = lambda body: None
-        self.usage_of: Callable[[str], dict[str, int]] = lambda written: {"prompt_tokens": 10, "completion_tokens": 2}
-        self.delay_of: Callable[[str], float] = lambda text: 0.0
-        self.ended = threading.Event()
+    api_base: str
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    faults: list[Fault | str] = field(default_factory=list)
+    fault_of: Callable[[str], Fault | None] = lambda text: None
+    reply_of: Callable[[dict[str, Any]], Any] = lambda body: None
+    usage_of: Callable[[str], dict[str, int]] = lambda written: {"prompt_tokens": 10, "completion_tokens": 2}
+    delay_of: Callable[[str], float] = lambda text: 0.0
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def prompts(self) -> list[str]:
         return [body["messages"][-1]["content"] for body in list(self.bodies)]

@@ -1,7 +1,5 @@
 """Reads a page, and fails on one that is not well-formed or needs anything from outside."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 

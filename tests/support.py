@@ -194,16 +194,10 @@ class TableReranker:
         return [float(self.rule(query, text)) for query, text in pairs]
 
 
-class TableEntailment:
+class TableEntailment(TableReranker):
     """Entailment by a function of (premise, hypothesis); keeps what it was asked."""
 
-    name = "table"
-    default_threshold = 0.5
-
     def __init__(self, rule: Callable[[str, str], float] = lambda premise, hypothesis: 1.0):
-        self.rule = rule
-        self.pairs: list[tuple[str, str]] = []
+        super().__init__(rule, 0.5)
 
-    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        self.pairs += pairs
-        return [float(self.rule(premise, hypothesis)) for premise, hypothesis in pairs]
+    entails = TableReranker.score

@@ -1,7 +1,5 @@
 """The notebooks run from top to bottom, each in an empty folder, beside a running event loop, as in Jupyter."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json

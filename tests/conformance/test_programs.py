@@ -58,10 +58,8 @@ class ProgramConformance:
         caps = {
             name: min(declared.default, max(declared.low, 2))
             for name, declared in self.program.hyperparameters().items()
-            if isinstance(declared, Integer) and not declared.optional
+            if isinstance(declared, Integer) and not declared.optional and name != "depth"
         }
-        if self.program.name == "ra_isf":  # each question becomes as many as the model writes
-            caps["depth"] = 1
         return self.make(**{**caps, **kwargs})
 
     def check(self, program, prediction, engine, question=QUESTION):

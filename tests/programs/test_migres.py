@@ -152,14 +152,11 @@ def read(engine):
     return [[(p["title"], p["text"]) for p in given["passages"]] for given in engine.asked("leaf")]
 
 
-def test_delta_is_the_rerankers_own_unless_it_is_set_and_must_be_known():
+def test_delta_is_the_rerankers_own_unless_it_is_set_and_a_presets_is_for_bge_alone():
     assert list(two_steps(small(threshold=5.0))[0].trace.of(Reranked)[0].kept) == []
     assert list(two_steps(small(threshold=5.0, delta=1.0))[0].trace.of(Reranked)[0].kept) == ["ferry", "noise"]
     with pytest.raises(UsageError, match="table"):
         two_steps(small(threshold=None))
-
-
-def test_the_delta_of_a_preset_is_for_bge_alone():
     bge, other = TableReranker(lambda *_: 0.0, 3.0), TableReranker(lambda *_: 0.0, -1.0)
     bge.name = "BAAI/bge-reranker-base"
     assert MIGRES.from_preset("open_domain", reranker=bge).delta == 5.0

@@ -25,10 +25,8 @@ HOP = "Where was the painter of The Grey Ferry born?"
 
 
 def answered(program, answer):
-    lm, engine = scripted_lm(lambda *_: {"answer": answer})
-    with dspy.context(lm=lm):
-        prediction = program(question=HOP)
-    assert len(engine.calls) == 1
+    prediction, engine = play(program, HOP, answer=answer)
+    assert engine.acts == ["answer"]
     return prediction
 
 

@@ -129,14 +129,11 @@ def test_asking_again_for_a_reply_that_cannot_be_read_is_no_call_of_max_calls():
     assert len(prediction.trace.of(Malformed)) == 2
 
 
-def two_more(inputs):
-    return [f"{inputs['question']} a", f"{inputs['question']} b"]
-
-
 @pytest.mark.parametrize(("depth", "critical"), [(0, 4), (2, 12)])
 def test_depth_is_counted_and_capped(depth, critical):
     """Line 1: a question below D_th decompositions and one more is unknown, and nothing is asked for it."""
-    prediction, engine = play(RAISF(TableRetriever(passages("Anything")), depth=depth), "Q", **model(parts=two_more))
+    script = model(parts=lambda inputs: [f"{inputs['question']} {part}" for part in "ab"])
+    prediction, engine = play(RAISF(TableRetriever(passages("Anything")), depth=depth), "Q", **script)
     trace = prediction.trace
     questions, inner = asked(trace), 2 ** (depth + 1) - 1
     assert len(questions) == 2 ** (depth + 2) - 1

@@ -11,17 +11,12 @@ from knowgap.retrieval.minilm import embedded_window, padded_batches
 from tests.retrieval.tiny import write_bi_encoder
 
 
-@pytest.fixture
-def tiny(tmp_path):
-    """A BERT of Transformers with random weights, saved in `tmp_path`."""
-    from transformers import BertModel
-
-    return BertModel.from_pretrained(write_bi_encoder(tmp_path, ["one two"]), add_pooling_layer=False).eval()
-
-
 @torch.inference_mode()
 @pytest.mark.parametrize("onednn", [True, False])
-def test_it_computes_what_transformers_does(tiny, tmp_path, monkeypatch, onednn):
+def test_it_computes_what_transformers_does(tmp_path, monkeypatch, onednn):
+    from transformers import BertModel
+
+    tiny = BertModel.from_pretrained(write_bi_encoder(tmp_path, ["one two"]), add_pooling_layer=False).eval()
     if not onednn:
         monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     ids, attention = torch.randint(40, (3, 20)), torch.ones(3, 20, dtype=torch.long)

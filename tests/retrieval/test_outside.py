@@ -1,6 +1,5 @@
 """Indexes that others built or serve: real FAISS files; servers and Pyserini by the exchanges that they document."""
 
-import functools
 import json
 import sys
 from contextlib import ExitStack, closing
@@ -83,10 +82,11 @@ def respond(request):
 @pytest.fixture
 def serve(monkeypatch):
     """Makes a function answer all requests in place of servers."""
+    client = httpx.Client
 
     def serve(answer):
-        client = functools.partial(httpx.Client, transport=httpx.MockTransport(answer))
-        monkeypatch.setattr(httpx, "Client", client)
+        transport = httpx.MockTransport(answer)
+        monkeypatch.setattr(httpx, "Client", lambda **options: client(transport=transport, **options))
 
     return serve
 

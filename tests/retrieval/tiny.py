@@ -36,7 +36,6 @@ def random_model(model_class, config, seed=1, **options):
         return model_class(config, **options)
 
 
-BERT_WORDS = 30_522  # the vocabulary of MiniLM
 _COLBERT = {
     "mask_punctuation": True,
     "attend_to_mask_tokens": False,

@@ -11,7 +11,7 @@ from dspy.utils.exceptions import LMError
 from knowgap.compiling.evaluation.runner import fatal_cause
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms import HFEngine, check_reachable, make_lm
-from tests.lms.local.tiny_models import NO_SYSTEM, ask, write_chat_model
+from tests.lms.local.tiny_models import CHAT, NO_SYSTEM, ask, write_chat_model
 
 
 @pytest.fixture(scope="module")
@@ -20,18 +20,14 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def t5(tmp_path_factory):
-    return write_chat_model(tmp_path_factory.mktemp("models") / "t5", "seq2seq", template=None)
-
-
-@pytest.fixture(scope="module")
 def engine(folder):
     return HFEngine(str(folder), device="cpu", max_new_tokens=8)
 
 
-@pytest.mark.parametrize("kind", ["causal", "t5"])
-def test_greedy_replies_are_equal_and_sampling_follows_the_seed(kind, folder, t5):
-    engine = HFEngine(str(folder if kind == "causal" else t5), device="cpu", max_new_tokens=8)
+@pytest.mark.parametrize(("kind", "template"), [("causal", CHAT), ("seq2seq", None)])
+def test_greedy_replies_are_equal_and_sampling_follows_the_seed(tmp_path, kind, template):
+    folder = write_chat_model(tmp_path / "model", kind, template)
+    engine = HFEngine(str(folder), device="cpu", max_new_tokens=8)
     first, second = engine.complete(ask()), engine.complete(ask())
     assert first.message.text == second.message.text
     assert first.usage.output_tokens <= 8

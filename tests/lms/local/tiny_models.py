@@ -19,10 +19,8 @@ def byte_tokenizer(texts, vocabulary, alphabet=None, **special):
 
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    settings = {
-        "special_tokens": [*special.values()],
-        "initial_alphabet": alphabet or pre_tokenizers.ByteLevel.alphabet(),
-    }
+    letters = alphabet or pre_tokenizers.ByteLevel.alphabet()
+    settings = {"special_tokens": [*special.values()], "initial_alphabet": letters}
     raw.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=vocabulary, show_progress=False, **settings))
     return PreTrainedTokenizerFast(tokenizer_object=raw, **special)
 

@@ -67,25 +67,11 @@ def test_foreign_json_is_refused(kind):
 
 
 def test_the_tree_groups_iterations_and_branches():
-    trace = trace_of(
-        s.Asked(question="Who?"),
-        s.Reasoned(what="x", text="one", iteration=1, branch="a"),
-        s.Reasoned(what="x", text="two", iteration=1, branch="b"),
-        s.Reasoned(what="x", text="three", iteration=2),
-    )
-    lines = [line.lstrip("│├└─ ").rstrip() for line in render(trace).splitlines()]
-    assert lines == [
-        "Who painted ships?  test",
-        "asked: Who?",
-        "iteration 1",
-        "a",
-        "x: one",
-        "b",
-        "x: two",
-        "iteration 2",
-        "x: three",
-        *str(COST).splitlines(),
-    ]
+    reasoned = [("one", 1, "a"), ("two", 1, "b"), ("three", 2, "")]
+    steps = [s.Reasoned(what="x", text=text, iteration=n, branch=branch) for text, n, branch in reasoned]
+    lines = [line.lstrip("│├└─ ").rstrip() for line in render(trace_of(*steps)).splitlines()]
+    tree = ["iteration 1", "a", "x: one", "b", "x: two", "iteration 2", "x: three"]
+    assert lines == ["Who painted ships?  test", *tree, *str(COST).splitlines()]
 
 
 @pytest.mark.parametrize("hostile", ["[link=https://x.test]y[/link]", "back\\"])
@@ -139,10 +125,6 @@ def searched(*steps, **shown):
     return Trace(program="p", question="q", steps=[search, *steps], passages=passages, shown=shown)
 
 
-def found(passage):
-    return s.Retrieved(queries=["r"], k=5, hits=[[passage]])
-
-
 @pytest.mark.parametrize(
     ("made", "fates"),
     [
@@ -167,7 +149,7 @@ def found(passage):
             s.Extracted(statements=["y"], sources=[["b"]]), a=4, b=10, c=10),
          {"a": "rejected by entailment", "b": "not in the answering prompt", "c": "nothing taken from it"}),
         (searched(
-            s.Extracted(statements=["y"], sources=[["b"]]), found("c"),
+            s.Extracted(statements=["y"], sources=[["b"]]), search(0, "r", "c"),
             s.Answered(answer="x", passages=["b"]), b=4, c=10),
          {"b": "used for the answer", "c": "nothing taken from it", "z": "not retrieved"}),
         (searched(
