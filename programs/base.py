@@ -133,11 +133,6 @@ class Program(Configurable):
         """The instruction for the style, which signatures take as their input `style`."""
         return STYLES[self.style]
 
-    @property
-    def calls_left(self) -> float:
-        """The calls that `max_calls` leaves for this question, the last one included; infinite without a limit."""
-        return RECORDER.get().calls_left
-
     def ask(
         self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), last: bool = False, **inputs: Any
     ) -> dspy.Prediction | None:

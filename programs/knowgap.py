@@ -84,7 +84,7 @@ class KnowGap(Program):
             found = distinct([*found, *hits])
             unread = [passage for passage in distinct([*hits, *found]) if passage.id not in shown]
             new = unread[: max(self.top_k, 2 * len(queries))]
-            if doubted or iteration == self.iterations or self.calls_left <= 1:
+            if doubted or iteration == self.iterations or RECORDER.get().calls_left <= 1:
                 out = "iterations" if iteration == self.iterations else "calls"
                 self.record(Stopped(reason="the answer is in no passage" if doubted else out))
                 break
@@ -133,7 +133,7 @@ class KnowGap(Program):
     def _shortened(self, answer: str) -> str:
         """What one more call makes of an answer, if one may be made, and if that is shorter."""
         given = {"lm": self.writer(), "style": self.wording}
-        if self.calls_left < 1 or given["lm"] is None:
+        if RECORDER.get().calls_left < 1 or given["lm"] is None:
             return answer
         short = known_text(self.ask(_SHORTEN, last=True, question=RECORDER.get().question, text=answer, **given))
         if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):
