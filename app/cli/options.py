@@ -160,7 +160,8 @@ class JobOptions(ModelOptions, DataOptions, ProgramOptions):
         Option(
             "--metric",
             "-m",
-            help="Metric: see `knowgap ls metrics`; or module:Name. The first is optimized. Can be repeated.",
+            help="Metric: see `knowgap ls metrics`; or module:Name; by default f1 and exact_match. The first is "
+            "optimized. Can be repeated.",
         ),
     ] = None
     num_threads: Threads = 4
