@@ -1,7 +1,5 @@
 """A small world for the tests of the compiler: a program, a retriever and a language model whose scores are known."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """A folder outside the package with a module of one's own."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

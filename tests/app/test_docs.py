@@ -11,8 +11,6 @@ that README.md has word for word is run there only.
 Processors round differently. What that may change of an output is stated in `alike`; all else is compared line by line.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Every command, option and extra that a message or a help text names exists as it stands there."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

@@ -1,7 +1,5 @@
 """The house: folders, packages and what importing them loads."""
 
-from __future__ import annotations
-
 import doctest
 import subprocess
 import sys

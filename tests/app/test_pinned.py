@@ -3,8 +3,6 @@
 Renew with `python tests/app/test_pinned.py`.
 """
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Names from outside the package, `module:Name`, and artifacts of such programs: what is imported, and when."""
 
-from __future__ import annotations
-
 import linecache
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """What pyproject.toml and constraints.txt say of other packages."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from importlib.metadata import packages_distributions

@@ -1,7 +1,5 @@
 """The models that come with knowgap can be trained again: each on a few questions in the layouts of the public sets."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The reader that knows the evidence acts from its prompt alone: it leaks neither answers nor names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Artifacts: a folder that another process loads by its name alone, and that can do no harm."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

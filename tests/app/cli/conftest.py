@@ -1,7 +1,5 @@
 """The command `knowgap`, as tests call it, in a folder with documents and questions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

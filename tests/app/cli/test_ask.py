@@ -1,7 +1,5 @@
 """ls and ask: what they print, and one clear line for each kind of bad input."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """compile: its options reach the library, and what it would cost is said before."""
 
-from __future__ import annotations
-
 import json
 
 STUDY = ("--program", "rag", "--limit", "2", "--num-threads", "1", "-o", "out")

@@ -1,7 +1,5 @@
 """What commands print fits its width, is cut between words, and commands no terminal."""
 
-from __future__ import annotations
-
 import json
 import re
 

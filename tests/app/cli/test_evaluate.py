@@ -1,7 +1,5 @@
 """eval: scores, costs, evidence and refusals, and artifacts side by side."""
 
-from __future__ import annotations
-
 from knowgap.compiling import Evaluations
 from tests.app.cli.conftest import QUESTIONS, write_lines
 

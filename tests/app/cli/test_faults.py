@@ -1,7 +1,5 @@
 """What a full disk, a damaged cache, a refused key or a closed pipe ends: one line, and the same command goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Indexes from the command line: of documents, replaced, and served by another machine."""
 
-from __future__ import annotations
-
 from knowgap.lms import make_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import open_index

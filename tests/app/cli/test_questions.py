@@ -1,7 +1,5 @@
 """questions: from an index to a file that eval takes, with a page beside it."""
 
-from __future__ import annotations
-
 from support import scripted_lm
 
 from tests.app.cli.conftest import write_lines

@@ -1,7 +1,5 @@
 """What each command refuses: one line with the value and the way out, exit code 2, and nothing made."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

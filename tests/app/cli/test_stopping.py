@@ -1,7 +1,5 @@
 """Ctrl-C on real processes: it ends them soon, and no call begins after it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

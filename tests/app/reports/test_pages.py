@@ -1,7 +1,5 @@
 """Pages: each needs nothing from outside, says which split a figure is from, and takes data as text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

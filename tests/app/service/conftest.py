@@ -1,7 +1,5 @@
 """What the tests of the service share: an index of one river, servers and their clients, and waiting."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The page of the service: what it shows to visitors, what it hides, and what its scripts ask the service for."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What the scripts of the page make of answers, steps and events; run by Node, where there is one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Answers that the documents do not support, and greetings: what each address and the tool for assistants say."""
 
-from __future__ import annotations
-
 import openai
 import pytest
 

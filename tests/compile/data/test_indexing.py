@@ -1,7 +1,5 @@
 """An index of own documents: built once, and then changed as far as the documents have changed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Evaluations that continue from their files of answers: nothing is asked twice, and what was lost is asked again."""
 
-from __future__ import annotations
-
 import dspy
 import pytest
 from compile_helpers import reading_lm, reading_rule

@@ -1,7 +1,5 @@
 """Evaluation: nothing left out, nothing asked twice, the same result for any number of threads."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import ClassVar
 

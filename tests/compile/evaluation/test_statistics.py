@@ -1,7 +1,5 @@
 """Intervals, paired tests, their correction, and mean costs."""
 
-from __future__ import annotations
-
 import pytest
 
 from knowgap.compiling.evaluation.metrics import METRICS

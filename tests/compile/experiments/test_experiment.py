@@ -1,7 +1,5 @@
 """Tables of experiments: those that come with knowgap, what is refused, what a run measures, compares and writes."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

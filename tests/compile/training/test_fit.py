@@ -1,7 +1,5 @@
 """A training ends with the same model whether it was interrupted or not, and says what it does not do."""
 
-from __future__ import annotations
-
 import json
 import math
 import multiprocessing

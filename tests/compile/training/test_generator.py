@@ -1,7 +1,5 @@
 """RQ-RAG's generator: a teacher's transcripts are kept, or dropped and counted; a causal model learns to write them."""
 
-from __future__ import annotations
-
 import pytest
 from safetensors.numpy import load_file
 from support import UNREADABLE, OverlapRetriever, scripted_lm

@@ -1,7 +1,5 @@
 """Rerankers that are trained on what an index finds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

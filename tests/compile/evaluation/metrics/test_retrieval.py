@@ -1,7 +1,5 @@
 """The gold passages that an answer rests on, and those found and shown on the way, counted by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import dspy
