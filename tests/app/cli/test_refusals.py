@@ -77,6 +77,10 @@ REFUSED = {
         (f"{COMPILE} --program rag --range top_k=3", "as LOW:HIGH"),
         (f"{COMPILE} --program rag --study mode=pareto", "unknown setting of a study 'mode'"),
         (f"{COMPILE} --program rag --study hold_out=4", "can be held out"),
+        (f"{COMPILE} --program rag --range topk=1:3 --study storage=new.db", "did you mean 'top_k'?"),
+        (f"{COMPILE} --program rag --study demos=some", "demos = 'some'"),
+        (f"{COMPILE} --program rag --study storage=docs.jsonl", "docs.jsonl"),
+        (f"{COMPILE} --program rag --study storage=nonsense://me:secret@somewhere", "nonsense://somewhere"),
         (f"{COMPILE} --program direct,rag", "nothing to search over: direct"),
         (f"{COMPILE} --program rag,ircot --set top_k=3", "one program"),
         (f"{COMPILE} --program rag,ircot --set preset=multihop", "one program"),
@@ -117,9 +121,11 @@ def test_what_a_command_refuses(indexed: Knowgap, command: str):
         (indexed.folder / folder).mkdir(parents=True)
         (indexed.folder / folder / "config.json").write_text("{}", encoding="utf-8")
     before = {path.name for path in indexed.folder.iterdir()}
+    texts = {path: path.read_text(encoding="utf-8") for path in indexed.folder.glob("*.jsonl")}
     for words, reason in REFUSED[command]:
         refusal = indexed.refusal(*shlex.split(words))
         assert reason in refusal, words
-        assert "sk-secret" not in refusal
+        assert "secret" not in refusal
     assert {path.name for path in indexed.folder.iterdir()} - before <= {"home", "out"}
+    assert texts == {path: path.read_text(encoding="utf-8") for path in texts}
     assert not (indexed.folder / "out" / "artifact").exists()

@@ -12,7 +12,7 @@ from knowgap.compiling import StudyConfig, evaluate
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.result import choose
 from knowgap.compiling.study.run import run_study
-from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError
+from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError
 
 
 def run(n_trials=8, n_dev=10, num_threads=1, seed=0, progress=None, arguments=None, changed=None, **config):
@@ -202,28 +202,6 @@ def test_the_programs_own_settings_and_demonstrations_are_tried():
     ]
     assert tried == [("default", False, 0), ("current", True, 1), ("bootstrapped", True, 2)]
     assert found.changes(found.trials[0]) == {"careful": (True, False), "demonstrations of answer": (1, 0)}
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "message"),
-    [
-        ({"n_trials": 0}, UsageError, "n_trials = 0"),
-        ({"demos": "some"}, UsageError, "demos = 'some'"),
-        ({"storage": "list.db"}, StudyError, r"list\.db"),
-        ({"storage": "nonsense://me:secret@somewhere"}, StudyError, "nonsense://somewhere"),
-        ({"timeout_seconds": 3}, UnknownName, "timeout_seconds"),
-        ({"storage": "new.db", "ranges": {"carful": (0, 1)}}, UnknownName, "'careful'"),
-    ],
-)
-def test_refusals(wrong, error, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "list.db").write_text("a shopping list\nmilk\n")
-    with pytest.raises(error, match=message) as caught:
-        run(**wrong)
-    assert "\n" not in str(caught.value)
-    assert "secret" not in str(caught.value)
-    assert (tmp_path / "list.db").read_text() == "a shopping list\nmilk\n"
-    assert not (tmp_path / "new.db").exists()
 
 
 def test_importances_are_told_from_twenty_complete_trials_on_unless_they_are_equal():
