@@ -122,7 +122,7 @@ def train_reading(data: str | Path, output: str | Path, config: TrainingConfig) 
         config: the settings of the run.
 
     Raises:
-        DataError: no training file is there, or one is not in its layout.
+        DataError: no training file is there, or one holds no JSON records.
         UsageError: as `knowgap.compiling.training.fit.fit`.
     """
     from transformers import AutoTokenizer, Trainer, TrainingArguments

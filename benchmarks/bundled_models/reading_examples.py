@@ -49,7 +49,7 @@ def read_examples(folder: str | Path, seed: int = 0) -> list[ReadingExample]:
         seed: of the choice of passages that do not answer.
 
     Raises:
-        DataError: none of these files is there, or one is not in its layout.
+        DataError: none of these files is there, or one holds no JSON records.
     """
     from bundled_models.reading_made import attribute_examples, document_examples
 

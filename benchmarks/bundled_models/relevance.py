@@ -82,7 +82,7 @@ def train_relevance(data: str | Path, output: str | Path, seed: int) -> tuple[fl
         δ, and the number of pairs that the model was trained on.
 
     Raises:
-        DataError: there is no training file, or one is not in its layout.
+        DataError: no training file is there, or one holds no JSON records.
     """
     sets = read_question_sets(data, seed)
     projection = _projection(sets, seed)
@@ -165,7 +165,7 @@ def read_question_sets(folder: str | Path, seed: int) -> list[QuestionSet]:
         seed: of the choice of questions and passages.
 
     Raises:
-        DataError: none of these files is there, or one is not in its layout.
+        DataError: none of these files is there, or one holds no JSON records.
     """
     sets = [made for read in (_hotpot, _twowiki, _squadshifts) for made in read(Path(folder), random.Random(seed))]
     if not sets:

@@ -144,11 +144,12 @@ class World:
         else:
             self._put(work, relation, maker, hidden=0.06)
 
-    def _put_grown(self, work: Entity, relation: str, people: Sequence[Entity], year: int, *, age: int) -> None:
-        """Add to a work of a year one of the people who had that age then and were under 44, if there is one."""
+    def _cast(self, work: Entity, relation: str, people: Sequence[Entity], age: int, hidden: float) -> None:
+        """Add to a work one of the people who were of that age, and under 44, in its year, if there is one."""
+        year = work["release_year" if work.kind == "film" else "year"]
         grown = [person for person in people if age <= year - person.year("birth_date") <= 43]
         if grown:
-            self._put(work, relation, self._dice.pick(grown), hidden=0.12 if relation == "star" else 0.1)
+            self._put(work, relation, self._dice.pick(grown), hidden)
 
     def _add_places(self) -> None:
         dice = self._dice
@@ -219,9 +220,8 @@ class World:
 
     def _add_families(self) -> None:
         dice, genders = self._dice, ("male", "female")
-        born = (1858, 1884)
         parents = [
-            [self._person(gender, self._coin("surname"), dice.between(*born)) for gender in genders] for _ in range(12)
+            [self._person(g, self._coin("surname"), dice.between(1858, 1884)) for g in genders] for _ in range(12)
         ]
         for _ in range(2):
             children = []
@@ -287,7 +287,7 @@ class World:
             film = self._add("film", self._title())
             self._credit(film, "director", director, listed=director in directors[:6])
             self._put(film, "release_year", director.year("birth_date") + dice.between(26, 43))
-            self._put_grown(film, "star", actors, film["release_year"], age=17)
+            self._cast(film, "star", actors, age=17, hidden=0.12)
             self._put(film, "studio", self._of_trade("film"), hidden=0.12)
             self._put(film, "genre", dice.pick(_GENRES))
         authors = self._hire("novelist", 10)
@@ -311,7 +311,7 @@ class World:
             self._credit(album, "band", band, listed=n % 2 == 0)
             self._put(album, "catalogue", codes[n])
             self._put(album, "year", band["formed"] + dice.between(1, 9))
-            self._put_grown(album, "producer", self.entities["person"], album["year"], age=20)
+            self._cast(album, "producer", self.entities["person"], age=20, hidden=0.1)
 
     def _codes(self, count: int, mark: str) -> list[str]:
         """Different codes of two letters, a mark and four digits, each one digit away from the first."""
