@@ -85,7 +85,7 @@ def never_settling(yes, answer):
 
     def value(name, kind, inputs, digest):
         words = {"answer": answer, "missing": f"which painter of ships {digest}"}
-        return typed(kind, words.get(name, f"harbour of Tarn {digest}"), yes, inputs, many=30, option=0)
+        return typed(kind, words.get(name, f"harbour of Tarn {digest}"), yes, inputs, many=12, option=0)
 
     return value
 

@@ -1,8 +1,7 @@
 """Greetings and thanks, and follow-up questions, which one call completes by what was said."""
 
-import dspy
 import pytest
-from support import UNREADABLE, TableRetriever, scripted_lm
+from support import UNREADABLE, TableRetriever, play
 
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.conversation import FollowUp, greet
@@ -46,18 +45,16 @@ SAID = [SubAnswer(question="Who designed the Orle Bridge?", answer="Ada Venn [1]
 @pytest.mark.parametrize(
     ("reply", "complete", "calls"),
     [
-        ({"complete_question": "Where was Ada Venn born?"}, "Where was Ada Venn born?", 1),
-        ({"complete_question": ""}, "Where was she born?", 1),
-        ({"complete_question": "She was born in Orle."}, "Where was she born?", 1),
-        ({"complete_question": "Where was Jane Austen born?"}, "Where was she born?", 1),
-        ({"complete_question": "Who designed the Orle Bridge?"}, "Where was she born?", 1),
+        ("Where was Ada Venn born?", "Where was Ada Venn born?", 1),
+        ("", "Where was she born?", 1),
+        ("She was born in Orle.", "Where was she born?", 1),
+        ("Where was Jane Austen born?", "Where was she born?", 1),
+        ("Who designed the Orle Bridge?", "Where was she born?", 1),
         (UNREADABLE, "Where was she born?", 2),
     ],
 )
 def test_the_question_is_completed_or_left_as_it_is(reply, complete, calls):
-    lm, engine = scripted_lm(lambda *_: reply)
-    with dspy.context(lm=lm):
-        prediction = FollowUp(SAID)(question="Where was she born?")
+    prediction, engine = play(FollowUp(SAID), "Where was she born?", rewriter=reply)
     assert prediction.answer == complete
     assert (len(engine.calls), prediction.trace.cost.lm_calls) == (calls, calls)
     _, inputs = engine.calls[0]
@@ -66,15 +63,13 @@ def test_the_question_is_completed_or_left_as_it_is(reply, complete, calls):
 
 def test_a_turn_is_a_line_for_the_question_and_one_for_the_answer():
     answers = ("Ada Venn\n\nin 1931", f"{NOT_SUPPORTED} Missing: Who painted it? A guess: Bo Reed")
-    lm, engine = scripted_lm(lambda *_: {"complete_question": ""})
-    with dspy.context(lm=lm):
-        FollowUp([SubAnswer(question=f"Question {n}?", answer=a) for n, a in enumerate(answers)])(question="And now?")
+    said = [SubAnswer(question=f"Question {n}?", answer=answer) for n, answer in enumerate(answers)]
+    _, engine = play(FollowUp(said), "And now?", rewriter="")
     expected = ["Question 0?", "Ada Venn in 1931", "Question 1?", NOT_SUPPORTED]
     assert engine.calls[0][1]["conversation"].splitlines() == expected
 
 
 def test_a_question_in_a_script_without_capital_letters_is_completed():
-    lm, _ = scripted_lm(lambda *_: {"complete_question": "艾达·文在哪里出生？"})
-    with dspy.context(lm=lm):
-        said = [SubAnswer(question="奥尔桥是谁设计的？", answer="艾达·文")]
-        assert FollowUp(said)(question="她在哪里出生？").answer == "艾达·文在哪里出生？"
+    said = [SubAnswer(question="奥尔桥是谁设计的？", answer="艾达·文")]
+    prediction, _ = play(FollowUp(said), "她在哪里出生？", rewriter="艾达·文在哪里出生？")
+    assert prediction.answer == "艾达·文在哪里出生？"

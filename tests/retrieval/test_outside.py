@@ -113,20 +113,15 @@ def test_a_search_that_a_server_refuses_is_told_without_the_password(serve):
 def test_a_lucene_index_is_searched_through_pyserini(tmp_path, monkeypatch):
     stored = {row["id"]: json.dumps(row) for row in ROWS}
 
-    class LuceneSearcher:
-        def __init__(self, folder):
-            assert folder == str(tmp_path)
-
-        def search(self, query, k):
-            return [SimpleNamespace(docid=id, score=3.0 - n) for n, id in enumerate(stored)][:k]
-
-        def doc(self, id):
-            return SimpleNamespace(raw=lambda: stored[id], contents=lambda: None)
-
+    searcher = SimpleNamespace(
+        search=lambda query, k: [SimpleNamespace(docid=id, score=3.0 - n) for n, id in enumerate(stored)][:k],
+        doc=lambda id: SimpleNamespace(raw=lambda: stored[id], contents=lambda: None),
+    )
+    pyserini = SimpleNamespace(LuceneSearcher={str(tmp_path): searcher}.__getitem__)
     monkeypatch.setitem(sys.modules, "pyserini.search.lucene", None)  # not installed
     with pytest.raises(IndexFolderError, match="needs Java and `pip install pyserini`"):
         open_outside(f"lucene:{tmp_path}")
-    monkeypatch.setitem(sys.modules, "pyserini.search.lucene", SimpleNamespace(LuceneSearcher=LuceneSearcher))
+    monkeypatch.setitem(sys.modules, "pyserini.search.lucene", pyserini)
     (hits,) = open_outside(f"lucene:{tmp_path}").search(["Tarn?"], 1)
     assert [(hit.passage.to_dict(), hit.score) for hit in hits] == [(TARN, 3.0)]
     stored["tarn"] = '{"vector": [1]}'
