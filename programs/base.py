@@ -11,6 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import dspy
@@ -25,7 +26,7 @@ from knowgap.programs.prediction import CitedPrediction, cite_answer, say_unsupp
 from knowgap.programs.replies.asking import Reply, ask_until_read, lm_of, predict_of, without_last
 from knowgap.programs.replies.text import text_of, without_surrogates
 from knowgap.programs.trace import steps
-from knowgap.programs.trace.recorder import RECORDER, CallsSpent, Listener, TraceRecorder, recording, threads
+from knowgap.programs.trace.recorder import RECORDER, CallsSpent, Listener, TraceRecorder, recording
 from knowgap.retrieval.indexes import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.signatures import STYLES, AnswerFromPassages
@@ -33,6 +34,8 @@ from knowgap.signatures.values import is_unknown
 
 _LAST, _LAST_PASSAGES = dspy.Predict(AnswerFromPassages), 10
 """The predictor of the call that `max_calls` reserves, and the most passages that it is shown."""
+_THREADS = ThreadPoolExecutor(256, thread_name_prefix="knowgap-question")
+"""The threads of awaited questions; asyncio's own pool has too few for calls that mostly wait."""
 
 
 class Program(Configurable):
@@ -121,7 +124,7 @@ class Program(Configurable):
         cancelled, context = threading.Event(), contextvars.copy_context()
         answer = functools.partial(self, question, listener=listener)
         try:
-            return await asyncio.wrap_future(threads().submit(context.run, run_cancellable, cancelled, answer))
+            return await asyncio.wrap_future(_THREADS.submit(context.run, run_cancellable, cancelled, answer))
         except asyncio.CancelledError:
             cancelled.set()
             raise

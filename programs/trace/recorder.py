@@ -131,12 +131,6 @@ class TraceRecorder:
         return Trace.model_construct(program=program, question=self.question, **facts)
 
 
-@functools.cache
-def threads() -> ThreadPoolExecutor:
-    """Threads for awaited questions; asyncio's own pool has too few for calls that mostly wait."""
-    return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-question")
-
-
 @contextmanager
 def recording(recorder: TraceRecorder) -> Iterator[None]:
     """Make `recorder` the current one."""

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import dspy
@@ -12,11 +13,12 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import TableRetriever, play, scripted_lm
 
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
+from knowgap.programs import base
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.programs.baselines.rag import Direct
 from knowgap.programs.trace import recorder as recorder_module
-from knowgap.programs.trace.recorder import THREADS, TraceRecorder, recording, run_concurrently, threads
+from knowgap.programs.trace.recorder import THREADS, TraceRecorder, recording, run_concurrently
 from knowgap.signatures import SelfKnowledge
 
 QUESTION = "Who painted ships?"
@@ -86,7 +88,9 @@ def test_the_same_request_is_made_once_unless_it_is_a_sample(config, calls):
     assert prediction.trace.cost.lm_calls == len(engine.calls) == calls
 
 
-def test_a_question_that_is_left_calls_nothing_more():
+def test_a_question_that_is_left_calls_nothing_more(monkeypatch):
+    pool = ThreadPoolExecutor(1)
+    monkeypatch.setattr(base, "_THREADS", pool)
     held, free, told = threading.Event(), threading.Event(), []
 
     def hold(*_):
@@ -107,8 +111,7 @@ def test_a_question_that_is_left_calls_nothing_more():
     with dspy.context(lm=lm):
         asyncio.run(leave())
     free.set()
-    threads().shutdown()  # once all of it has ended
-    threads.cache_clear()
+    pool.shutdown()  # once all of it has ended
     assert told.count("retrieved") == 1
     assert len(engine.calls) <= 1
 
