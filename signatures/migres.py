@@ -28,7 +28,7 @@ class MissingInfo(dspy.Signature):
 
     If they do not suffice for an answer, set `answerable` to False, leave the answer empty, explain why, and sum up
     what is missing. Otherwise write an accurate and concise answer, say how sure you are of it, then explain it. If the
-    style asks for yes or no, reason from the statements which of the two holds.
+    question asks for yes or no, reason from the statements which of the two holds.
     """
 
     known: list[str] = dspy.InputField(desc="statements collected so far; may be empty")
