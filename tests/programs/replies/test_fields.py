@@ -13,14 +13,6 @@ from near_misses import all_signatures, is_read, near_misses
 from knowgap import signatures
 from knowgap.programs.replies.fields import read_fields
 from knowgap.programs.replies.text import clean_lines
-from knowgap.signatures import (
-    AnswerDirectly,
-    AnswerWithConfidence,
-    ExtractUsefulInfo,
-    LastReading,
-    PassageRelevance,
-    ReasonedAnswer,
-)
 from knowgap.signatures.types import Grade
 
 
@@ -90,11 +82,11 @@ REASONED = [  # the last complete set before the end of the reply counts
 @pytest.mark.parametrize(
     ("signature", "field", "reply", "value"),
     [
-        *((AnswerDirectly, "answer", *case) for case in ANSWERS),
+        *((signatures.AnswerDirectly, "answer", *case) for case in ANSWERS),
         *((dspy.Signature("question -> answer"), "answer", *case) for case in ANSWERS),
-        *((PassageRelevance, "relevant", *case) for case in VERDICTS),
-        *((ReasonedAnswer, "answer", *case) for case in REASONED),
-        (LastReading, "supported", "supported: No.", False),  # a judgement without the text that it makes needless
+        *((signatures.PassageRelevance, "relevant", *case) for case in VERDICTS),
+        *((signatures.ReasonedAnswer, "answer", *case) for case in REASONED),
+        (signatures.LastReading, "supported", "supported: No.", False),  # without the text that it makes needless
     ],
 )
 def test_the_deciding_field_of_a_reply(signature, field, reply, value):
@@ -109,7 +101,7 @@ def test_a_type_carries_its_reader():
     assert read_fields(tool, "answer: x\ntool: look it up") is None
     reply = "[[ ## answer ## ]] Ada Moor [[ ## grade ## ]] 4 out of 5"
     assert read_fields(graded, reply) == {"answer": "Ada Moor", "grade": 4}
-    assert read_fields(AnswerWithConfidence, reply.replace("grade", "confidence"))["confidence"] == 0.8
+    assert read_fields(signatures.AnswerWithConfidence, reply.replace("grade", "confidence"))["confidence"] == 0.8
 
 
 PIECES = [
@@ -126,7 +118,7 @@ def test_any_reply_is_read_in_a_bounded_number_of_steps(piece):
     for beginning in ("", "[[ ## statements ## ]]\n", '{"statements": ['):
         events.clear()
         sys.setprofile(lambda frame, event, argument: events.update([event]))
-        read_fields(ExtractUsefulInfo, (beginning + piece * SIZE)[:SIZE])
+        read_fields(signatures.ExtractUsefulInfo, (beginning + piece * SIZE)[:SIZE])
         sys.setprofile(before)
         assert events["call"] + events["c_call"] < MOST_STEPS, beginning
 
