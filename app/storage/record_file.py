@@ -58,10 +58,9 @@ class RecordFile(Generic[R]):
                 raise UsageError(f"{path} is not a file of {what}s: name another file")
             header, self.records = _parse(self.path, whole, kind, what)
             if header is not None and header != wanted:
-                differing = sorted(key for key in {*header, *wanted} if header.get(key) != wanted.get(key))
-                raise UsageError(
-                    f"{path} holds {what}s about another {', '.join(differing)}: name another file, or remove this one"
-                )
+                differing = ", ".join(sorted(key for key in {*header, *wanted} if header.get(key) != wanted.get(key)))
+                where = f"{path} holds {what}s of another run (it differs in: {differing})"
+                raise UsageError(f"{where}: name another file, or remove this one")
             self._file.truncate(len(whole))
             if header is None:
                 self._write(orjson.dumps({"about": wanted}))

@@ -165,8 +165,7 @@ class ExperimentResult:
         """What a column was measured with, and what the paper measured with, in one line."""
         found = [*self.evaluations[column.title].values()]
         origin = found[0].provenance
-        facts = {label: origin.retriever.get(name) for label, name in (("index", "name"), ("passages", "passages"))}
-        searched = "".join(f"{label} {fact}, " for label, fact in facts.items() if fact is not None)
+        searched = f"index {origin.retriever['name']}, " if "name" in origin.retriever else ""
         here = f"here: {origin.lm}, {searched}{len(found[0].records)} questions of {origin.split}"
         paper = f"the paper: {self.table.setting}" if self.table.setting else ""
         return "; ".join(filter(None, (here, paper, column.differs)))

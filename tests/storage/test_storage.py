@@ -131,7 +131,7 @@ def test_another_files_are_refused(tmp_path):
         file.append(Word(id="a"))
         with pytest.raises(UsageError, match="another run is writing"):
             opened()
-    with pytest.raises(UsageError, match="holds words about another index, teacher"):
+    with pytest.raises(UsageError, match="differs in: index, teacher"):
         opened({"teacher": "two", "index": 2})
     with path.open("a") as lines:
         lines.write("[]\n")

@@ -84,7 +84,7 @@ def test_what_is_missing_is_asked_for_again_and_of_the_same_teacher_only(tmp_pat
     again, calls = label(items, "decompose", lm, file)
     assert (len(again), calls) == (4, 1)
     warm = dspy.LM("test/scripted", engine=lm.engine, cache=False, num_retries=0, temperature=0.7)
-    with pytest.raises(UsageError, match="about another teacher"):
+    with pytest.raises(UsageError, match="differs in: teacher"):
         label(items, "decompose", warm, file)
 
 
