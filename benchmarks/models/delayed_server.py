@@ -60,19 +60,20 @@ def _serve(listening: socket.socket, delay: float, at_once: int) -> None:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    slots, answered = asyncio.Semaphore(at_once), list[float]()
+    slots, answered = asyncio.Semaphore(at_once), 0
 
     async def answer(request: Request) -> JSONResponse:
+        nonlocal answered
         async with slots:
             begun = time.perf_counter()
             body = _reply(await request.json())
             await asyncio.sleep(begun + delay - time.perf_counter())
-            answered.append(begun)
+            answered += 1
         return JSONResponse(body)
 
     async def requests(_: Request) -> JSONResponse:
-        count = len(answered)
-        answered.clear()
+        nonlocal answered
+        count, answered = answered, 0
         return JSONResponse(count)
 
     routes = [Route("/v1/chat/completions", answer, methods=["POST"]), Route("/v1/requests", requests)]

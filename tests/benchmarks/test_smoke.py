@@ -47,8 +47,7 @@ def data(tmp_path: Path) -> Path:
         for name, town in people[:2]
     ]
     (tmp_path / "hotpotqa").mkdir()
-    for name in ("dev", "train"):
-        (tmp_path / "hotpotqa" / f"{name}.json").write_text(json.dumps(records), encoding="utf-8")
+    (tmp_path / "hotpotqa" / "dev.json").write_text(json.dumps(records), encoding="utf-8")
     return tmp_path
 
 
