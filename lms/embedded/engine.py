@@ -15,13 +15,12 @@ from knowgap.lms.embedded.inputs import (
     distinct,
     read_prompt,
     read_statement,
-    standalone,
     strings,
     write_reply,
 )
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import LEAST
-from knowgap.lms.embedded.text import fold, mentions, names_in, value_of
+from knowgap.lms.embedded.text import fold, mentions, names_in, standalone, value_of
 from knowgap.lms.engines import InProcessEngine
 
 _PRONOUN = re.compile(r"\b(?:he|she|him|his|it|its|they|them|their)\b", re.I)

@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.reading import Answer, answer, bridge, coverage
-from knowgap.lms.embedded.text import Sentence, fold, mentions, names_in, stems
+from knowgap.lms.embedded.text import Sentence, fold, names_in, stems
 from knowgap.retrieval.words import split_sentences
 
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
@@ -189,20 +189,3 @@ def read_statement(text: str, source: int = 0) -> list[Sentence]:
         title = title or next((name for name in names_in(rest) if rest.startswith(name)), "")
         found += read_passage(title, rest, source)
     return found
-
-
-_PRONOUN = re.compile(r"(?:(He|She|It|They)|(His|Her|Its|Their))\b(?!['’])")
-
-
-def standalone(sentence: Sentence) -> str:
-    """Put the title before a sentence, or in the place of its first pronoun, unless it has all words of the title.
-
-    A title in lower case is no name, but that of a file.
-    """
-    title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
-    if not title or title.islower() or mentions(sentence.text, title):
-        return sentence.text
-    if lead := _PRONOUN.match(sentence.text):
-        owner = title + ("'" if title.endswith("s") else "'s")
-        return (title if lead[1] else owner) + sentence.text[lead.end() :]
-    return f"{title}: {sentence.text}"

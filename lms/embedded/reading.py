@@ -10,11 +10,12 @@ from functools import lru_cache
 
 from knowgap.lms.embedded.questions import Plan, kind_asked, names_of, plan
 from knowgap.lms.embedded.span_head import span_head
-from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, names_in, stems, value_of
+from knowgap.lms.embedded.text import Sentence, fold, mentions, name_words, names_in, standalone, stems, value_of
 
 _MOST_PASSAGES = 6
 _KIND_ODDS = 8.0  # what a name's log-odds gain where it is known to be of the kind that is asked for
 _SETTLED = 0.25  # the confidence from which a question counts as settled
+_SETTLED_AT_ONCE = 0.9  # the same, where it is read at once and other passages lead to it
 LEAST = 0.1
 """The confidence from which the answers to simple questions are preferred to a direct answer."""
 _GUESSED = 0.2  # what is left of the probability of an answer from sentences about something else
@@ -96,11 +97,11 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
                     text = year[0]
                 odds = math.exp(each.margin / 2 + (_KIND_ODDS if _is_a(kind, text, sentences) else 0.0))
                 found.append(Found(text, next((s for s in own if text in s.text), own[0]), odds))
-    whole = 1.0 + sum(one.probability for one in found)
     best: dict[tuple[str, ...], Found] = {}  # one of each text
     for one in sorted(found, key=lambda one: -one.probability):
-        best.setdefault(name_words(one.text), replace(one, probability=round(one.probability / whole, 6)))
-    return list(best.values())
+        best.setdefault(name_words(one.text), one)
+    whole = 1.0 + sum(one.probability for one in best.values())
+    return [replace(one, probability=round(one.probability / whole, 6)) for one in best.values()]
 
 
 def _is_a(kind: str, text: str, sentences: Sequence[Sentence]) -> bool:
@@ -139,25 +140,35 @@ def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
 def _ask(step: str, sentences: Sequence[Sentence], question: str) -> Found | None:
     """The best answer to a simple question, from passages about what it names; it is no part of the whole question.
 
-    Without a passage about a name, all are read, but settle nothing.
+    What a passage about another thing says is read sentence by sentence first, each with what it is about, so that
+    other facts of the passage do not distract; the whole passage is read if that brings nothing. Without a passage
+    about a name, all are read, but settle nothing.
     """
     text = fold(" ".join(f"{s.title} {s.text}" for s in sentences))
     is_known = all(code in text for code in re.findall(r"[\w-]*\d[\w-]+", fold(step)))  # codes, numbers and years
     naming = named(step, sentences) if is_known else frozenset[Sentence]()
     places = {s.passage for s in naming}
-    about = tuple(s for s in sentences if s.passage in places)
+    whole = [s for s in sentences if s.passage in places]
+    names = names_of(step, titles_in(step, sentences))
+    own = {s.passage for s in whole if not names or any(mentions(s.title, name) for name in names)}
+    alone = {s: s if s.passage in own else replace(s, text=standalone(s)) for s in whole if s in naming}
+    told = [alone.get(s, s) for s in whole if s.passage in own or s in naming]
     # A passage that opens with its title tells of that; what else it says settles only what is asked of those it names.
-    opened = {s.passage for s in sentences if s.title and s.text.startswith(s.title)}
+    opened = {s.passage for s in whole if s.title and s.text.startswith(s.title)}
 
     def worth(one: Found) -> float:
         is_title = name_words(one.text) == name_words(one.sentence.title)
-        aside = one.sentence.passage in opened and one.sentence not in naming
-        return one.probability * (1.0 if about and (is_title or not aside) else _GUESSED)
+        aside = one.sentence.passage in opened and one.sentence not in (*naming, *alone.values())
+        return one.probability * (1.0 if whole and (is_title or not aside) else _GUESSED)
 
-    known = set(stems(question))
-    found = [one for one in read(step, about or tuple(sentences)) if not set(stems(one.text)) <= known]
-    best = max(found, key=worth, default=None)
-    return best and replace(best, probability=worth(best))
+    known, best = set(stems(question)), None
+    for view in (told, whole) if whole else (sentences,):
+        found = read(step, tuple(view))
+        found = [replace(one, probability=worth(one)) for one in found if not set(stems(one.text)) <= known]
+        best = max([*found, *([best] if best else [])], key=lambda one: one.probability, default=None)
+        if best and best.probability >= LEAST:
+            break
+    return best
 
 
 def _follow(planned: Plan, sentences: Sequence[Sentence]) -> dict[int, Fact]:
@@ -182,7 +193,7 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answe
     if direct is not None and direct.probability > sure:
         agreed = bool(path) and name_words(direct.text) == name_words(path[-1].text)
         trail = _trail(question, sentences, direct, by_names=agreed)
-        if trail:
+        if trail and direct.probability >= _SETTLED_AT_ONCE:
             told = [Fact(f"{one.sentence.title}, which names", one) for one in trail]
             support = (*(one.sentence for one in trail), direct.sentence)
             return Answer(direct.text, direct.probability, support, (*told, Fact(question, direct)))

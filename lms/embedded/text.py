@@ -90,3 +90,20 @@ def names_in(text: str) -> tuple[str, ...]:
         if fold(text[start:end]) not in FUNCTION_WORDS:
             names.append(text[start:end])
     return tuple(names)
+
+
+_PRONOUN = re.compile(r"(?:(He|She|It|They)|(His|Her|Its|Their))\b(?!['’])")
+
+
+def standalone(sentence: Sentence) -> str:
+    """Put the title before a sentence, or in the place of its first pronoun, unless it has all words of the title.
+
+    A title in lower case is no name, but that of a file.
+    """
+    title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
+    if not title or title.islower() or mentions(sentence.text, title):
+        return sentence.text
+    if lead := _PRONOUN.match(sentence.text):
+        owner = title + ("'" if title.endswith("s") else "'s")
+        return (title if lead[1] else owner) + sentence.text[lead.end() :]
+    return f"{title}: {sentence.text}"

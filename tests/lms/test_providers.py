@@ -22,7 +22,7 @@ def offline(monkeypatch):
 def test_a_model_by_name(server):
     reader = make_lm("extractive", cache=False)
     assert isinstance(reader.engine, ExtractiveEngine)
-    assert reader.model == "knowgap/extractive-8"
+    assert reader.model == "knowgap/extractive-9"
     lm = server.lm(temperature=0.5)
     assert (lm.model, lm.kwargs["temperature"]) == ("openai/local", 0.5)
     for made in (reader, lm):

@@ -3,9 +3,9 @@
 import pytest
 
 from knowgap.compiling.evaluation.metrics.answers import normalize_answer
-from knowgap.lms.embedded.inputs import read_passage, read_statement, standalone
+from knowgap.lms.embedded.inputs import read_passage, read_statement
 from knowgap.lms.embedded.reading import Answer, answer, bridge, read
-from knowgap.lms.embedded.text import mentions, names_in, value_of
+from knowgap.lms.embedded.text import mentions, names_in, standalone, value_of
 
 
 def read_all(passages):
