@@ -126,6 +126,15 @@ def test_any_text_can_be_read(text):
     assert isinstance(answer("Where was Ann Lee born?", sentences).text, str)
 
 
+def test_a_passage_about_something_else_is_read_by_its_sentences():
+    text = (
+        "Ola Fisk was a film director. He directed The Mirror of Trond. Ola Fisk was the director of Red Sand. "
+        "He was the director of Blue Sea and the Hill. He spent his last years in Ghent."
+    )
+    found = answer("Who is the director of Blue Sea and the Hill?", read_passage("Ola Fisk", text, 1))
+    assert (found.text, found.settled) == ("Ola Fisk", True)
+
+
 PEOPLE = read_all({
     "Ann Lee": "Ann Lee (born 4 May 1920) was a Danish painter. She was the mother of Tom Lee. She worked in Porto.",
     "Karl Lee": "Karl Lee was an engineer. He was the father of Tom Lee.",
