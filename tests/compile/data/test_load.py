@@ -7,7 +7,7 @@ import pytest
 
 from knowgap.compiling.data import SPLITS, load_dataset
 from knowgap.compiling.data.dataset import split
-from knowgap.errors import DataError
+from knowgap.errors import DataError, ValueOutOfBounds
 from knowgap.retrieval.passage import Passage
 
 
@@ -85,6 +85,8 @@ def test_the_sample_is_the_default_and_comes_with_the_package():
 
 def test_limit_and_drawing(own):
     assert sizes(load_dataset(own, limit=4)) == [4, 4, 4]
+    with pytest.raises(ValueOutOfBounds):
+        load_dataset(own, limit=0)
     data = load_dataset(own, split_as="dev")
     whole = data.splits["dev"]
     assert sizes(data) == [0, 40, 0]
