@@ -161,14 +161,13 @@ def _ask(step: str, sentences: Sequence[Sentence], question: str) -> Found | Non
         aside = one.sentence.passage in opened and one.sentence not in (*naming, *alone.values())
         return one.probability * (1.0 if whole and (is_title or not aside) else _GUESSED)
 
-    known, best = set(stems(question)), None
+    known, found = set(stems(question)), list[Found]()
     for view in (told, whole) if whole else (sentences,):
-        found = read(step, tuple(view))
-        found = [replace(one, probability=worth(one)) for one in found if not set(stems(one.text)) <= known]
-        best = max([*found, *([best] if best else [])], key=lambda one: one.probability, default=None)
-        if best and best.probability >= LEAST:
+        possible = (one for one in read(step, tuple(view)) if not set(stems(one.text)) <= known)
+        found += [replace(one, probability=worth(one)) for one in possible]
+        if any(one.probability >= LEAST for one in found):
             break
-    return best
+    return max(found, key=lambda one: one.probability, default=None)
 
 
 def _follow(planned: Plan, sentences: Sequence[Sentence]) -> dict[int, Fact]:
