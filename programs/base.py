@@ -252,12 +252,9 @@ class Program(Configurable):
 
     def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """The answer when the other calls of `max_calls` are spent, from what was read, then from what was found."""
-        given = {"question": question, "passages": passages, "style": self.wording, "lm": self.writer()}
-        return self.conclude(text_of(self.ask(_LAST, last=True, **given)), passages)
-
-    def writer(self) -> Any:
-        """The language model that writes answers: that of the last predictor, or the configured one; perhaps None."""
-        return lm_of([_LAST, *self.predictors()][-1], {})
+        lm = lm_of([_LAST, *self.predictors()][-1], {})
+        reply = self.ask(_LAST, last=True, question=question, passages=passages, style=self.wording, lm=lm)
+        return self.conclude(text_of(reply), passages)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         memo |= {id(part): part for part in self.parts().values()}

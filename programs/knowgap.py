@@ -15,20 +15,17 @@ from knowgap.programs.hyperparameters import Integer, Real
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.text import clean_lines, fits_style, known_text, text_of
 from knowgap.programs.trace.recorder import RECORDER
-from knowgap.programs.trace.steps import Filtered, Missing, Queried, Reasoned, Stopped
+from knowgap.programs.trace.steps import Filtered, Missing, Queried, Stopped
 from knowgap.retrieval.grounding import grounded
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.retrieval.words import words
-from knowgap.signatures import UNKNOWN, LastReading, ReadAndPlan, ShortenAnswer
-from knowgap.signatures.values import is_unknown
+from knowgap.signatures import UNKNOWN, LastReading, ReadAndPlan
 
 _GAP = re.compile(r"[\s:=(\[*–—,;-]*\b(?:MISSING|REMEMBERED)\b[\W_]*\Z")
 """The end of a step that no passage fills."""
 _SOURCE = re.compile(r"\[[\d,\s]+\]|\bCOMMON KNOWLEDGE\b")
 """Where a step says that its fact comes from."""
-_SHORTEN = dspy.Predict(ShortenAnswer)
-"""Shortens an answer: small models tend to write whole sentences."""
 
 
 class KnowGap(Program):
@@ -77,7 +74,7 @@ class KnowGap(Program):
         new: list[Passage] = []
         shown: set[str] = set()
         queries, asked, dry = [question], [question], 0
-        steps, missing, doubted = list[str](), "", False
+        steps, answer, missing, doubted = list[str](), "", "", False
         for iteration in range(1, self.iterations + 1):
             self.begin_iteration(iteration)
             hits = self._search(queries, len(shown))
@@ -100,9 +97,12 @@ class KnowGap(Program):
             kept, dry = [*kept, *added], 0 if added else dry + 1
             missing = _missing(steps)
             claimed = bool(reply.answerable and answer and useful and not missing)
+            fits = fits_style(answer, self.style, question)
             if claimed and _stands(answer, [question, *map(str, useful)]):
-                self.record(Stopped(reason="answered"))
-                return self.conclude(answer, kept, supported=True, steps=steps)
+                self.record(Stopped(reason="answered" if fits else "answered at length"))
+                if fits:
+                    return self.conclude(answer, kept, supported=True, steps=steps)
+                break
             doubted = claimed
             self.record(Missing(missing=missing or question))
             leads = [missing] if missing else [_SOURCE.sub("", step).strip() for step in steps[-2:]] or [answer]
@@ -110,36 +110,13 @@ class KnowGap(Program):
             queries, repeated = clean_lines(proposed, self.max_queries, asked)
             if not doubted and (not queries or dry == self.patience):
                 self.record(Stopped(reason="no new query" if not queries else "nothing new"))
-                if fits_style(answer, self.style, question):
+                if fits:
                     return self.conclude(answer, kept or new, supported=False, missing=missing, steps=steps)
                 break
             self.record(Queried(queries=queries, repeated=repeated))
             asked = [*asked, *queries]
-        return self._read_again(question, distinct([*kept, *new, *found])[: self.keep + self.top_k], missing, steps)
-
-    def conclude(self, answer: str, passages: Sequence[Passage], **verdict: Any) -> dspy.Prediction:
-        """As for every program; an answer that is longer than the style allows is shortened.
-
-        It becomes what fills the last step, if it contains that, or else what one more call makes of it.
-        """
-        for step in list(verdict.get("steps", ()))[-1:]:
-            filled = _SOURCE.sub("", step).rpartition(":")[2].strip(" .")
-            if filled and not fits_style(answer, self.style) and _words(filled) in _words(answer):
-                answer = filled
-        if answer and not is_unknown(answer) and not fits_style(answer, self.style, RECORDER.get().question):
-            answer = self._shortened(answer)
-        return super().conclude(answer, passages, **verdict)
-
-    def _shortened(self, answer: str) -> str:
-        """What one more call makes of an answer, if one may be made, and if that is shorter."""
-        given = {"lm": self.writer(), "style": self.wording}
-        if RECORDER.get().calls_left < 1 or given["lm"] is None:
-            return answer
-        short = known_text(self.ask(_SHORTEN, last=True, question=RECORDER.get().question, text=answer, **given))
-        if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):
-            return answer
-        self.record(Reasoned(what="answer before it was shortened", text=answer))
-        return short
+        passages = distinct([*kept, *new, *found])[: self.keep + self.top_k]
+        return self._read_again(question, passages, answer, missing, steps)
 
     def _search(self, queries: Sequence[str], shown: int) -> list[Passage]:
         """What the queries find: the first of each, then the second of each, or best first for the reranker.
@@ -164,14 +141,17 @@ class KnowGap(Program):
         return useful
 
     def _read_again(
-        self, question: str, passages: Sequence[Passage], missing: str, steps: Sequence[str]
+        self, question: str, passages: Sequence[Passage], guess: str, missing: str, steps: Sequence[str]
     ) -> dspy.Prediction:
-        """The last answer, from all that helped and what was found besides, with a verdict whether they support it."""
+        """The last answer, from all that helped and what was found besides, with a verdict whether they support it.
+
+        Without one, it is the guess of the reading before.
+        """
         reply = self.ask(self.last, last=True, style=self.wording, question=question, passages=passages)
         useful = self._useful(reply, passages) if reply is not None else []
         supported = bool(reply is not None and reply.supported and useful)
         return self.conclude(
-            known_text(reply) or UNKNOWN,
+            known_text(reply) or guess or UNKNOWN,
             useful or passages,
             supported=supported,
             missing="" if supported else missing,

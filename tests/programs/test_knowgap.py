@@ -1,7 +1,7 @@
 """KnowGap: two rounds of reading and planning, its hyperparameters, and what it says if the documents do not."""
 
 import pytest
-from support import UNREADABLE, TableReranker, TableRetriever, play, scripted_lm
+from support import UNREADABLE, TableReranker, TableRetriever, play
 
 from knowgap.programs.knowgap import KnowGap
 from knowgap.programs.prediction import NOT_SUPPORTED
@@ -172,15 +172,9 @@ def test_a_guess_of_the_first_round_without_a_query_is_searched_for():
     assert (prediction.answer, prediction.supported) == ("Tarn", True)
 
 
-def test_of_a_sentence_what_fills_the_last_step_is_the_answer():
+def test_a_sentence_where_a_short_answer_is_asked_for_is_read_again():
     told = reply([1], "The Orle Bridge was designed by Ada Venn.", True, steps=["designer of the bridge: Ada Venn [1]"])
-    prediction, engine = ask([told])
-    assert (prediction.answer, engine.acts) == ("Ada Venn", ["read"])
-
-
-def test_an_answer_is_shortened_by_the_model_of_the_last_reading():
-    lm, engine = scripted_lm(lambda *_: {"answer": "Ada Venn was born in Tarn, a town of the north."})
-    program = KnowGap(TableRetriever(TABLE), iterations=1)
-    program.last.lm = lm
-    program(question=QUESTION)
-    assert [outputs == ("answer",) for outputs, _ in engine.calls] == [False, True]
+    prediction, engine = ask([told], verdict("Ada Venn", [1], True))
+    assert (prediction.answer, prediction.supported, engine.acts) == ("Ada Venn", True, ["read", "last"])
+    prediction, _ = ask([told], verdict("", [], False))
+    assert (prediction.answer, prediction.supported) == ("The Orle Bridge was designed by Ada Venn.", False)

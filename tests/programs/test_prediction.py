@@ -7,12 +7,10 @@ import pytest
 from support import TableEntailment, TableRetriever, play, scripted_lm
 
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.knowgap import KnowGap
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.passages import LMEntailment, strip_numbers
 from knowgap.programs.prediction import AnswerSource, CitedAnswer, cite_answer
 from knowgap.programs.replies.text import fits_style
-from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.grounding import support
 from knowgap.retrieval.passage import Passage
@@ -188,21 +186,7 @@ def test_which_answers_are_longer_than_their_style(answer, style, fits):
     assert fits_style(answer, style) == fits
 
 
-TITLE = "The Boat That Came Back to Orle in Spring: Part Two"
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "settings", "shortened"),
-    [
-        (HOP, "Ada Orle directed the film Blue Sea.", {}, True),
-        (HOP, "Ada Orle directed the film Blue Sea.", {"max_calls": 1}, False),
-        (f"Which came out first, {TITLE} or Blue Sea?", TITLE, {}, False),
-    ],
-)
-def test_knowgap_shortens_a_sentence_where_a_short_answer_is_asked_for(question, answer, settings, shortened):
-    last = {"explanation": "", "relevant_ids": [1], "supported": True, "answer": answer}
-    program = KnowGap(TableRetriever(ALL), iterations=1, **settings)
-    prediction, engine = play(program, question, last=last, shorten=lambda inputs: inputs["text"][:8])
-    assert engine.acts == ["last", *["shorten"] * shortened]
-    assert prediction.answer == (answer[:8] if shortened else answer)
-    assert [step.text for step in prediction.trace.of(Reasoned)] == [answer] * shortened
+def test_a_long_title_that_the_question_names_fits_its_style():
+    title = "The Boat That Came Back to Orle in Spring: Part Two"
+    assert fits_style(title, "short", f"Which came out first, {title} or Blue Sea?")
+    assert not fits_style(title, "short", HOP)
