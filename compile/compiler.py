@@ -14,7 +14,7 @@ from knowgap.compiling.artifact import check_savable, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, run_optimizer
 from knowgap.compiling.evaluation.evaluator import Estimate, estimate, evaluate
-from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
+from knowgap.compiling.evaluation.metrics import DEFAULT_METRICS, Metrics, named_metrics
 from knowgap.compiling.evaluation.provenance import examples_digest, state_of
 from knowgap.compiling.evaluation.results import Evaluations
 from knowgap.compiling.evaluation.runner import resolve_lm
@@ -26,7 +26,7 @@ from knowgap.compiling.study.run import run_study
 from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.modules import as_program
+from knowgap.programs.modules import as_program, named_programs
 
 P = TypeVar("P", bound=Program)
 
@@ -71,7 +71,7 @@ class Compiled(Generic[P]):
 def compile(
     programs: P | dspy.Module | Sequence[P | dspy.Module],
     dataset: Dataset | Sequence[dspy.Example],
-    metrics: Metrics = ("exact_match", "f1"),
+    metrics: Metrics = DEFAULT_METRICS,
     *,
     optimizer: str = "study",
     study: StudyConfig | None = None,
@@ -167,10 +167,7 @@ def _study(
     run: Run,
 ) -> tuple[StudyResult[P], Evaluations | None]:
     """Study a program, or the best two of several; return the study with the best trial, and how two were selected."""
-    by_name = {program.name: program for program in programs}
-    if not by_name or len(by_name) < len(programs):
-        names = ", ".join(program.name for program in programs) or "none"
-        raise UsageError(f"name programs, each with a name of its own: given are {names}")
+    by_name: dict[str, P] = named_programs(programs)
     screening = None
     if len(by_name) > 2:
         screening = evaluate(by_name, dev, metric, run=run.part("screening"))

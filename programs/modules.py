@@ -179,6 +179,19 @@ def as_program(program: Any) -> Any:
     return wrap(program)(module=program) if is_plain(program) else program
 
 
+def named_programs(programs: Sequence[Any]) -> dict[str, Any]:
+    """Programs and DSPy modules, as programs by their names.
+
+    Raises:
+        UsageError: there is none, or two have the same name.
+    """
+    by_name = {program.name: program for program in map(as_program, programs)}
+    if not by_name or len(by_name) < len(programs):
+        names = ", ".join(as_program(program).name for program in programs) or "none"
+        raise UsageError(f"name programs, each with a name of its own: given are {names}")
+    return by_name
+
+
 def _retriever_of(source: ModuleLike) -> inspect.Parameter | None:
     """The argument of a class that takes an index; None if there is none, and for an object."""
     return inspect.signature(source.__init__).parameters.get("retriever") if isinstance(source, type) else None

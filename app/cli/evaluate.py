@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from knowgap.compiling import Estimate, Evaluations
     from knowgap.compiling.data import Dataset
     from knowgap.retrieval.passage import Retriever
-
-_DEFAULT_METRICS = ("f1", "exact_match")
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     """Score programs on a split: means with 95% intervals, costs, and what became of the gold passages.
 
     Several programs are asked the same questions, and each is tested against the first, question by question. With an
-    output folder, the same command continues a run that was stopped.
+    output folder, the same command continues a run that was stopped. The exit code is 1 if every question failed.
     """
     from knowgap.compiling import Run, estimate, evaluate
 
@@ -63,7 +61,9 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
             results = evaluate(programs, dataset, metrics, split=split, limit=options.limit, run=run, **kept)
         if output is not None:
             remark(f"written to {results.save(output)}; `knowgap report {output}` shows every question")
-    _show(results, as_json)
+    _show(results, "all" if options.whole else f"{split} split,", as_json)
+    if all(len(each.failures) == len(each.records) for each in results.values()):
+        raise Exit(1)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def report(
     out.print(f"written to {write_file(output, render_report(source))}", markup=False)
 
 
-def _show(results: Evaluations, as_json: bool) -> None:
+def _show(results: Evaluations, asked: str, as_json: bool) -> None:
     base, *others = results.values()
     if as_json:
         summaries = {
@@ -141,7 +141,7 @@ def _show(results: Evaluations, as_json: bool) -> None:
         out.print_json(json.dumps(summaries if others else summaries.popitem()[1]))
         return
     facts: Any = base.provenance
-    title = f"{facts.dataset}, {facts.split} split, {len(base.records)} questions, {facts.lm}"
+    title = f"{facts.dataset}, {asked} {len(base.records)} questions, {facts.lm}"
     show_scores(title, results, types=not others)
     for record in base.failures[:3] if not others else ():
         remark(f"failed: {record.id}: {record.failure}")
@@ -160,13 +160,13 @@ def open_job(
     No language model is loaded if generators answer and no metric asks one. `split_as` is the name of the one split
     that all questions form.
     """
-    from knowgap.compiling.evaluation.metrics import get_metric
+    from knowgap.compiling.evaluation.metrics import DEFAULT_METRICS, get_metric
 
     if options.lm in (None, "extractive") and options.num_threads > 1:
         # Questions that are asked at once keep the cores busy; threads of the reader's small products would wait for
         # each other. It must be set before torch is loaded.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    checked, metrics = list(checked), list(options.metric or _DEFAULT_METRICS)
+    checked, metrics = list(checked), list(options.metric or DEFAULT_METRICS)
     for name in metrics:
         get_metric(name)
     dataset = factories.load_data(options, split_as)

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
+from knowgap.compiling.evaluation.metrics import DEFAULT_METRICS, Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, lm_name, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
@@ -27,7 +27,7 @@ from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, 
 from knowgap.compiling.run import Run
 from knowgap.errors import UsageError, shorten
 from knowgap.lms.metering import UsageTracker, dollars, token_prices, track_usage, without_history
-from knowgap.programs.modules import as_program
+from knowgap.programs.modules import as_program, named_programs
 from knowgap.storage.record_file import RecordFile
 
 _LOG = logging.getLogger("knowgap")
@@ -49,12 +49,15 @@ def evaluate(
 ) -> Evaluation: ...
 @overload
 def evaluate(
-    program: Mapping[str, dspy.Module], questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
+    program: Mapping[str, dspy.Module] | Sequence[dspy.Module],
+    questions: Questions,
+    metrics: Metrics = ...,
+    **options: Unpack[_Options],
 ) -> Evaluations: ...
 def evaluate(
-    program: dspy.Module | Mapping[str, dspy.Module],
+    program: dspy.Module | Mapping[str, dspy.Module] | Sequence[dspy.Module],
     questions: Questions,
-    metrics: Metrics = ("exact_match", "f1"),
+    metrics: Metrics = DEFAULT_METRICS,
     *,
     run: Run = Run(),
     split: str = "",
@@ -68,7 +71,8 @@ def evaluate(
     questions for which the language model could not be reached.
 
     Args:
-        program: a program or a DSPy module, or a mapping from labels to several, which are compared with the first.
+        program: a program or a DSPy module; or several, which are compared with the first: a mapping from labels, or a
+            list, if their names differ.
         questions: a data set, or `dspy.Example`s with `question` and `answer` (a text, a list of acceptable ones, a
             number or a boolean), and `id`, `aliases`, `gold_ids` and `type` if known.
         metrics: one metric or several: names, functions `(example, prediction) -> float`, or a mapping from names to
@@ -85,8 +89,8 @@ def evaluate(
         The evaluation of the program; for several programs, their evaluations by label.
 
     Raises:
-        UsageError: there are no questions or no language model, `output` holds other answers, or a metric gives
-            something else than a number from 0 to 1.
+        UsageError: there are no programs, no questions or no language model, two programs have the same name, `output`
+            holds other answers, or a metric gives something else than a number from 0 to 1.
         DataError: the main metric is not defined for a question, or scores passages that the index does not hold.
         LanguageModelUnreachable: the language model could not be reached for several questions in a row; `output` has
             the answers so far, and the same call continues from there.
@@ -125,10 +129,10 @@ def evaluate(
             _LOG.warning("%s (%s); run the same again to ask them once more", failed, shorten(", ".join(lost), 200))
         return found
 
-    if not isinstance(program, Mapping):
+    if isinstance(program, dspy.Module):
         return ask(program, output, run)
-    if not program:
-        raise UsageError("no program: name at least one")
+    if not isinstance(program, Mapping) or not program:
+        program = named_programs([*program])
     results = Evaluations()
     for label, each in program.items():
         file = None if output is None else Path(output) / f"{file_name(label)}.jsonl"

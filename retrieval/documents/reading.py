@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from knowgap.storage.manifest import STAMPS
 from knowgap.storage.progress import Progress, no_progress
 
 _KINDS = {
-    **dict.fromkeys((".txt", ".text", ".rst"), "text"),
+    **dict.fromkeys(("", ".txt", ".text", ".rst"), "text"),
     **dict.fromkeys((".md", ".markdown"), "Markdown"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "HTML"),
     ".pdf": "PDF",
@@ -115,9 +116,14 @@ def _reason_to_leave_out(path: Path) -> str | None:
     if not path.is_file():
         return "not regular files"
     if kind_of(path) is None:
-        ending = shown_name(path.suffix.lower()[:12])
-        return f"{ending} (not a kind that is read)" if ending else "with no ending such as .txt"
-    return None
+        return f"{shown_name(path.suffix.lower()[:12])} (not a kind that is read)"
+    return "with no ending such as .txt, and no text" if not path.suffix and _is_binary(path) else None
+
+
+def _is_binary(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return b"\0" in file.read(4096)
+    return False
 
 
 def _read_bytes(path: Path) -> bytes:

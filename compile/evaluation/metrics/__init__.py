@@ -26,6 +26,9 @@ Metric = Callable[..., float]
 Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
 """One metric or several, by their names or as functions."""
 
+DEFAULT_METRICS = ("f1", "exact_match")
+"""What answers are scored by, where nothing else is said."""
+
 METRICS: dict[str, Metric] = {**OF_ANSWERS, **OF_PASSAGES, **EVIDENCE}
 """Metrics by name."""
 

@@ -47,6 +47,16 @@ def test_a_run_on_a_full_disk_goes_on(indexed, command, sizes):
     assert not list((indexed.folder / "out").glob(".*.unfinished"))
 
 
+def test_an_evaluation_in_which_every_question_failed_ends_with_exit_code_1(indexed, monkeypatch):
+    def fails(outputs, inputs):
+        raise RuntimeError("the reader fell asleep")
+
+    monkeypatch.setattr(factories, "load_lm", lambda *args, **options: scripted_lm(fails)[0])
+    printed, remarks = indexed(*EVAL, code=1)
+    assert "all 4 questions" in printed
+    assert "fell asleep" in remarks
+
+
 def test_a_damaged_cache_is_named(indexed):
     path = factories.cache_folder() / "lm" / "cache.db"
     path.parent.mkdir(parents=True)

@@ -16,7 +16,7 @@ from knowgap.compiling.run import Run
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.lms.cancelling import pause
 from knowgap.programs.base import Program
-from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.reports.pages import render_report
 from knowgap.reports.tables import score_tables
 
@@ -124,7 +124,8 @@ def test_what_no_question_can_mend_is_raised(program, examples, lm):
         ("is used twice", program, [examples[0], examples[0]], {}),
         ("needs the field answer", program, [dspy.Example(question="Who?")], {}),
         ("at least one thread", program, examples, {"run": Run(lm=lm, num_threads=0)}),
-        ("no program", {}, examples, {}),
+        ("name programs", {}, examples, {}),
+        ("given are rag, rag", [program, program], examples, {}),
         ("pass the data set itself", program, examples, {"split": "test"}),
         ("no questions in its split 'dev'", program, data, {}),
     ):
@@ -157,6 +158,7 @@ def test_several_programs_are_asked_the_same_questions_and_compared_with_the_fir
     assert sorted(file.name for file in tmp_path.glob("*.jsonl")) == ["mine-strong.jsonl", "weak.jsonl"]
     assert evaluate(programs, examples, ["exact_match", "f1"], **options) == found
     assert len(engine.calls) == 8
+    assert list(evaluate([program, Direct()], examples, "f1", run=Run(lm=lm), limit=1)) == ["rag", "direct"]
     before, after = found.values()
     pair = compare(before, after)
     assert (pair.difference, pair.wins, pair.losses, pair.ties, pair.n) == (0.75, 6, 0, 2, 8)

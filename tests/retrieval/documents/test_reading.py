@@ -105,15 +105,18 @@ def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path):
     (root / "a.txt").write_text("A text.", encoding="utf-8")
     (root / ".hidden" / "b.txt").write_text("hidden", encoding="utf-8")
     (root / ".c.txt").write_text("hidden", encoding="utf-8")
+    (root / "README").write_text("Another text.", encoding="utf-8")
+    (root / "program").write_bytes(b"\x7fELF\0")
     (root / "picture.png").write_bytes(b"x")
     (root / "link.txt").symlink_to(outside / "secret.txt")
     (root / "loop").symlink_to(root)
     (root / "out").symlink_to(outside)
     os.mkfifo(root / "pipe.txt")
     found, reading = read(root)
-    assert list(found) == ["a.txt"]
+    assert list(found) == ["README", "a.txt"]
     assert reading.left_out == {
         "hidden": 2, "not regular files": 1, ".png (not a kind that is read)": 1, "symbolic links": 3,
+        "with no ending such as .txt, and no text": 1,
     }  # fmt: skip
     with pytest.raises(DataError, match="there is no such folder"):
         find_files(root / "absent")
