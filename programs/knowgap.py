@@ -99,7 +99,7 @@ class KnowGap(Program):
             claimed = bool(reply.answerable and answer and useful and not missing)
             fits = fits_style(answer, self.style, question)
             if claimed and _stands(answer, [question, *map(str, useful)]):
-                self.record(Stopped(reason="answered" if fits else "answered at length"))
+                self.record(Stopped(reason="answered" if fits else "not in the asked form"))
                 if fits:
                     return self.conclude(answer, kept, supported=True, steps=steps)
                 break

@@ -9,12 +9,16 @@ from typing import Any
 import dspy
 from pydantic import BaseModel
 
+from knowgap.retrieval.words import content_words
+from knowgap.retrieval.words import words as find_words
 from knowgap.signatures.values import is_unknown, strip_list_marks
 
 _CLOSING = " .?!…。？！؟۔।"
 """Punctuation at the end of a line, in the scripts that have their own."""
 _SHORT_WORDS, _TITLE_WORDS = 8, 4
 """The most words of a short answer, and of a text that is not a sentence although it ends in a full stop."""
+_OFFER = re.compile(r"\bor (?:the )?[\"'“‘]?(?=[^\W_])[^a-z]")
+"""Before the last of the names that a question offers."""
 
 
 def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
@@ -79,11 +83,14 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def fits_style(answer: str, style: str, question: str = "") -> bool:
-    """Whether an answer is as short as its style requires.
+    """Whether an answer is as short as its style requires, and chooses where the question offers names.
 
-    A short one has at most eight words and is not a sentence, or occurs in the question, as a long title may.
+    A short one has at most eight words and is not a sentence, or occurs in the question, as a long title may. An answer
+    other than yes or no to "Which is older, Orle or Tarn?" shares a word with the question.
     """
-    words = answer.split()
+    words, offered = answer.split(), {"yes", "no", *content_words(question)}
+    if _OFFER.search(question) and offered.isdisjoint(find_words(answer)):
+        return False
     if style == "yes_no":
         return re.fullmatch(r"\W*(?:yes|no)\W*", answer.casefold()) is not None
     if style == "choice":

@@ -59,6 +59,16 @@ def test_what_is_missing_is_searched_for_and_found():
     assert trace.of(Answered)[-1].supported is True
 
 
+def test_an_answer_that_does_not_choose_between_the_names_of_its_question_is_read_again():
+    question = "Which bridge has the older designer, Orle Bridge or Wick Bridge?"
+    program = KnowGap(TableRetriever({question: [BRIDGE, RIVER]}))
+    for answer, acts in (("Ada Venn", ["read", "last"]), ("Orle Bridge", ["read"])):
+        prediction, engine = play(
+            program, question, read=[reply([1], answer, True)], last=verdict("Orle Bridge", [1], True)
+        )
+        assert (prediction.answer, prediction.supported, engine.acts) == ("Orle Bridge", True, acts)
+
+
 @pytest.mark.parametrize("first", [reply([1], "Ada Venn", True), reply([], "ADA venn", True)])
 def test_a_question_that_the_first_passages_settle_costs_one_call(first):
     """A reply that names no passage rests on those that contain its answer."""

@@ -186,6 +186,17 @@ def test_which_answers_are_longer_than_their_style(answer, style, fits):
     assert fits_style(answer, style) == fits
 
 
+def test_an_answer_chooses_between_the_names_that_a_question_offers():
+    films = "Which film has the director who died first, The Gull or 12 Boats?"
+    for answer in ("the film", "12 Boats", "The Boats"):
+        assert fits_style(answer, "short", films)
+    for answer in ("Ada Venn", "the"):
+        assert not fits_style(answer, "short", films)
+    assert fits_style("No", "yes_no", "Are Orle or Tarn towns?")
+    assert fits_style("No.", "short", "Are Orle or Tarn towns?")
+    assert fits_style("8,848", "short", "How many feet or meters high is it?")
+
+
 def test_a_long_title_that_the_question_names_fits_its_style():
     title = "The Boat That Came Back to Orle in Spring: Part Two"
     assert fits_style(title, "short", f"Which came out first, {title} or Blue Sea?")
