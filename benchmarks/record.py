@@ -28,6 +28,7 @@ from knowgap.compiling.evaluation.metrics.answers import contains_answer, refere
 from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.run import Run
 from knowgap.programs.trace.steps import Filtered
+from knowgap.retrieval import make_reranker
 
 LARGE, SMALL = "Qwen2.5-Coder-1.5B", "Qwen2.5-Coder-0.5B"
 HOTPOT, WIKI = "HotpotQA", "2WikiMultihopQA"
@@ -48,12 +49,13 @@ class Row(NamedTuple):
         return ", ".join([self.program, *(f"{name}={value}" for name, value in self.settings.items())])
 
 
-ONCE, SHALLOW = {"iterations": 1}, {"depth": 1}
+ONCE, SHALLOW, RERANKED = {"iterations": 1}, {"depth": 1}, {"reranker": "ms-marco-MiniLM-L-12-v2"}
 ROWS = (
     *(Row(LARGE, name, program, 40) for program in ("knowgap", "rag", "ircot") for name in (HOTPOT, WIKI)),
     Row(LARGE, WIKI, "knowgap", 40, ONCE),
     Row(LARGE, WIKI + WITHOUT_GOLD, "knowgap", 20),
     Row(LARGE, WIKI + WITHOUT_GOLD, "knowgap", 20, ONCE),
+    Row(LARGE, WIKI, "knowgap", 20, RERANKED),
     *(Row(LARGE, WIKI, program, 20) for program in ("migres", "adaptive_note")),
     *(
         Row(SMALL, name, program, 20)
@@ -72,6 +74,7 @@ def main() -> None:
     parser.add_argument("--model", choices=(LARGE, SMALL), required=True, help="the model that answers")
     parser.add_argument("--lm", default="openai/served", help="its name for DSPy (openai/served)")
     parser.add_argument("--api-base", help="the address of its server")
+    parser.add_argument("--models", type=Path, default=Path(), help="folder of the cross-encoder's folder")
     parser.add_argument("--num-threads", type=int, default=2, help="questions asked at a time (2)")
     parser.add_argument("--to", type=Path, default=RECORDED, help="folder of the recordings (benchmarks/recorded)")
     options = parser.parse_args()
@@ -83,7 +86,8 @@ def main() -> None:
         if row.model == options.model and (data := _data(options, row.questions)) is not None:
             name = "-".join([row.model, row.questions.replace(" ", "-"), row.label.replace(", ", "-")]).lower()
             index = knowgap.build_index(data.corpus, options.work / f"index of {row.questions}")
-            program = knowgap.get_program(row.program)(index, **row.settings)
+            models = {n: make_reranker(str(options.models / at)) for n, at in row.settings.items() if n in RERANKED}
+            program = knowgap.get_program(row.program)(index, **{**row.settings, **models})
             run = Run(lm=lm, num_threads=options.num_threads)
             note(f"{row.label}, {row.questions}: {row.count} questions")
             output = options.work / f"{name}.jsonl"
