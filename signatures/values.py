@@ -95,7 +95,7 @@ def says_nothing(text: str) -> bool:
 
 def is_unknown(text: str) -> bool:
     """Whether a text says no more than that something is not known, in one of the ways in which models say it."""
-    plain = unwrap(text).translate(_STRAIGHT).strip("()[]{}.!-–—_ ").casefold()
+    plain = unwrap(text).translate(_STRAIGHT).strip("()[]{}.!-–—_\n ").casefold()
     bare = plain.removeprefix("the answer is ").removeprefix("it is ")
     return bare in _UNKNOWN or (len(plain) < 250 and _DENIAL.fullmatch(plain) is not None)
 

@@ -47,6 +47,7 @@ FIRST, SECOND = map(json.dumps, BOTH)
         (read_text, {"1": "relevant", "2": "not"}, "1: relevant, 2: not"),
         (read_text, True, "yes"),
         (read_text, "[Wick]", "[Wick]"),
+        (is_unknown, "]]\n[[", True),
         (is_unknown, "Unknown.", True),
         (is_unknown, "The answer is not clear from the given information.", True),
         (is_unknown, "No information provided about the director.", True),
