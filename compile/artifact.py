@@ -129,7 +129,8 @@ def load(
         UnknownName: a model for a program that has no such part.
 
     Warns:
-        UserWarning: the index, a model, the language model or DSPy differ from those it was compiled with.
+        UserWarning: the index, a model, the language model or DSPy differ from those it was compiled with, or a model
+            that it had is not given.
 
     >>> import knowgap
     >>> folder = knowgap.save(knowgap.get_program("direct")(), "to-load", lm="openai/any")
@@ -214,10 +215,11 @@ def _warn_of_differences(config: dict[str, Any], now: Provenance) -> None:
 
     after = facts(now.model_dump())
     for what, old in facts(config).items():
-        new = after.get(what)
+        new, begun = after.get(what), f"this {config['program']} was compiled with"
         if old and new and old != new:
-            said = f"this {config['program']} was compiled with another {what}: {old[:60]}, not {new[:60]}"
-            warnings.warn(said, stacklevel=3)
+            warnings.warn(f"{begun} another {what}: {old[:60]}, not {new[:60]}", stacklevel=3)
+        elif old and not new and what in config["models"]:
+            warnings.warn(f"{begun} the {what} {old[:60]}, and has none now: give {what}=…", stacklevel=3)
 
 
 def _card(config: dict[str, Any], program: Program) -> str:

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 from compile_helpers import make_retriever, reading_lm
+from support import TableReranker
 
 from knowgap.compiling import compile, evaluate, load, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.run import Run
 from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.knowgap import KnowGap
+from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval import BM25Index
 
 TESTS = Path(__file__).parents[1]
@@ -88,6 +91,17 @@ def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examp
     assert "forward" not in vars(loaded.answer)
     assert loaded.retriever is index
     assert evaluate(loaded, examples, "f1", run=Run(lm=reading_lm()[0])).mean() == 1.0
+
+
+@pytest.mark.parametrize("part", ["reranker", "generator"])
+def test_a_model_that_is_not_given_is_warned_of(index, lm, tmp_path, recwarn, part):
+    reranker = TableReranker(lambda query, text: 1.0)
+    program = KnowGap(index, reranker=reranker, delta=1.0) if part == "reranker" else RQRAG(index, generator=lm)
+    folder = save(program, tmp_path / part, lm=lm)
+    load(folder, retriever=index, lm=lm, **{part: reranker if part == "reranker" else lm})
+    assert not recwarn
+    with pytest.warns(UserWarning, match=f"the {part} {'table' if part == 'reranker' else lm.model}"):
+        load(folder, retriever=index, lm=lm)
 
 
 def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
