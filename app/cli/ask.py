@@ -38,13 +38,14 @@ class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
 def opened(options: AskOptions, index: Retriever | None = None) -> Iterator[tuple[Program, dspy.LM]]:
     """Make the program of the options, with its index open or with `index`, and its language model.
 
-    Answers are sentences, for people, unless the options or the compiled program say otherwise.
+    Answers are sentences, for people, unless the options, their preset or the compiled program say otherwise.
 
     Raises:
         IndexMissing: a real language model is to be asked, and no index is named.
     """
     program_class, artifact = factories.program_of(options.program)
-    if artifact is None and not factories.is_module(program_class):
+    preset = "preset" in factories.named_values(options.settings, "--set")
+    if artifact is None and not preset and not factories.is_module(program_class):
         options = replace(options, settings=["style=sentence", *(options.settings or [])])
     [checked] = factories.check_programs(options).values()
     if checked.retrieves and options.lm not in (None, "extractive") and index is None and options.folder is None:

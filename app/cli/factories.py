@@ -93,15 +93,20 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
         options: what --index names; that of a folder of documents is kept, and made or updated first. Without it, the
             index of the data set's own passages, or the sample's, is opened, or built at first use.
         dataset: the data set, if there is one.
+
+    Raises:
+        UsageError: --index is blank, as where the shell expands an unset variable.
     """
     from knowgap.retrieval.index.manifest import MANIFEST
     from knowgap.retrieval.indexes import as_retriever
 
     place, engine = options.folder, os.environ.get("KNOWGAP_ENGINE")
+    if place is not None and not place.strip():
+        raise UsageError("--index is blank: name an index or a folder of documents, or leave it out")
     if place is None or (place == SAMPLE and not Path(place).exists()):
         if place is None and dataset is None:
             remark(_SAMPLE_NOTICE)
-        retriever: Any = _open_own_index(dataset, engine or NEW_INDEX)
+        retriever: Any = _open_own_index(dataset if place is None else None, engine or NEW_INDEX)
     elif Path(place).is_dir() and not (Path(place) / MANIFEST).exists():
         from knowgap.compiling.data.indexing import open_documents
 

@@ -69,6 +69,7 @@ def test_answers_with_settings_presets_and_embedded_scorers(indexed):
     answer = indexed.json(*ASK, "--program", "migres", "--set", "preset=open_domain", "--set", "delta=-1", *parts)
     assert "Ada Venn" in answer["answer"]
     assert answer["sources"][0]["sentence"] == "The Orle Bridge was designed by Ada Venn."
+    assert indexed.json(*ASK, "--program", "migres", "--set", "preset=commonsense", *parts)["answer"] in ("yes", "no")
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])

@@ -15,6 +15,7 @@ def test_shows_scores_costs_and_where_the_evidence_went(indexed):
     table = printed[printed.index("where the evidence went") :]
     assert f"usedfortheanswer│{used:.1%}" in table.replace(" ", "")
     assert "refused" not in printed
+    assert "f1" in indexed.json(*EVAL[:-1], "sample")["scores"]  # questions on the sample, such as `questions` writes
     assert indexed.json(*EVAL, "--dry-run")["rag"]["calls"] == len(QUESTIONS)
     asked = [*QUESTIONS, {"question": "Who painted the hall?", "answer": "unanswerable"}]
     write_lines(indexed.folder / "questions.jsonl", asked)
