@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data.indexing import build_index, kept_folder
-from knowgap.errors import IndexMissing, KnowgapError
+from knowgap.errors import IndexMissing
 from knowgap.retrieval.documents.reading import Reading, find_files
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.indexes import open_index
@@ -112,10 +112,11 @@ class LiveIndex(NeverCopied):
                     self.busy, seen, failed = "", now, ""
             except _Ended:
                 return
-            except (KnowgapError, OSError) as error:  # such as a full disk, or a folder that has become empty
-                self.busy = str(error)
+            except Exception as error:  # such as a full disk, or a folder that has become empty; the next round may do
+                _LOG.debug("the documents could not be indexed", exc_info=True)
+                self.busy = str(error) or repr(error)
                 if self.busy != failed:
-                    self._say(f"the documents could not be indexed: {error}")
+                    self._say(f"the documents could not be indexed: {self.busy}")
                 failed = self.busy
             self._ended.wait(_AFTER_FAILURE if failed else self._seconds)
 
