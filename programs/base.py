@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import copy
 import functools
 import math
-import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import dspy
 from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UsageError
-from knowgap.lms.cancelling import check_cancelled, run_cancellable
+from knowgap.lms.cancelling import await_cancellable, check_cancelled
 from knowgap.lms.metering import track_usage
 from knowgap.programs.hyperparameters import Choice, Configurable, Integer, Threshold
 from knowgap.programs.passages import distinct, knowledge_tokens, number_passages
@@ -34,8 +30,6 @@ from knowgap.signatures.values import is_unknown
 
 _LAST, _LAST_PASSAGES = dspy.Predict(AnswerFromPassages), 10
 """The predictor of the call that `max_calls` reserves, and the most passages that it is shown."""
-_THREADS = ThreadPoolExecutor(256, thread_name_prefix="knowgap-question")
-"""The threads of awaited questions; asyncio's own pool has too few for calls that mostly wait."""
 
 
 class Program(Configurable):
@@ -121,13 +115,7 @@ class Program(Configurable):
 
     async def acall(self, question: str, *, listener: Listener | None = None) -> dspy.Prediction:
         """Answer a question without blocking the event loop; once cancelled, it calls no model and no index."""
-        cancelled, context = threading.Event(), contextvars.copy_context()
-        answer = functools.partial(self, question, listener=listener)
-        try:
-            return await asyncio.wrap_future(_THREADS.submit(context.run, run_cancellable, cancelled, answer))
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
+        return await await_cancellable(self, question, listener=listener)
 
     # What a method's `forward` uses.
 

@@ -13,6 +13,7 @@ import dspy
 from dspy.utils.exceptions import LMError
 
 from knowgap.errors import IndexMissing
+from knowgap.lms.cancelling import await_cancellable
 from knowgap.lms.providers import EXTRACTIVE, as_language_model_error, unreadable_replies
 from knowgap.programs.conversation import FollowUp, greet
 from knowgap.programs.prediction import CitedAnswer
@@ -88,7 +89,7 @@ class Answering:
 
         async def reply() -> dict[str, Any]:
             with dspy.track_usage() as usage:
-                [text] = await asyncio.to_thread(self._lm, prompt)
+                [text] = await await_cancellable(self._lm, prompt)
             tokens = usage.get_total_tokens().get(self._lm.model, {})
             counted = {name: tokens.get(name) or 0 for name in ("prompt_tokens", "completion_tokens")}
             text = text if isinstance(text, str) else text["text"]
@@ -140,7 +141,7 @@ class Answering:
         return await self._program.acall(question=question, listener=listener)
 
     def _record(self, question: str, prediction: Any, completed: Any, story: bool) -> dict[str, Any]:
-        """The answer, JSON-ready; its citations are checked by the entailment model."""
+        """The answer, JSON-ready; raises `LanguageModelError` if no reply of the model could be read."""
         cost: Cost = prediction.trace.cost
         if cost.all_unreadable:
             raise unreadable_replies(self._lm, cost.lm_calls, cost.cut)

@@ -95,7 +95,7 @@ class ChatRequest(BaseModel):
 
 
 class Reply:
-    """The reply to a request, whole or in chunks; `base` is the address of the server."""
+    """The reply to a request, whole or in chunks."""
 
     def __init__(self, asked: ChatRequest) -> None:
         self._asked = asked

@@ -12,8 +12,8 @@ import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import TableRetriever, play, scripted_lm
 
+from knowgap.lms import cancelling
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
-from knowgap.programs import base
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.programs.baselines.rag import Direct
@@ -90,7 +90,7 @@ def test_the_same_request_is_made_once_unless_it_is_a_sample(config, calls):
 
 def test_a_question_that_is_left_calls_nothing_more(monkeypatch):
     pool = ThreadPoolExecutor(1)
-    monkeypatch.setattr(base, "_THREADS", pool)
+    monkeypatch.setattr(cancelling, "_THREADS", pool)
     held, free, told = threading.Event(), threading.Event(), []
 
     def hold(*_):

@@ -13,6 +13,7 @@ import pytest
 from dspy.utils.exceptions import LMAuthError, LMTransportError
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
+from support import scripted_lm
 
 from knowgap.errors import IndexFolderError, UsageError
 from knowgap.lms import make_lm
@@ -121,6 +122,24 @@ def test_what_clients_send_besides_questions(server):
         assert "Isk" in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
     with serve(lm=make_lm("extractive")) as embedded:
         assert httpx.post(f"{embedded.url}/v1/chat/completions", json=task).status_code == 400
+
+
+def test_prompts_that_are_passed_on_leave_room_for_questions():
+    begun, go_on, task = threading.Semaphore(0), threading.Event(), chat(content="### Task:\nWrite a title.")
+
+    def rule(*_):
+        begun.release()
+        go_on.wait(SECONDS)
+        return {"answer": "The Isk"}
+
+    with asking(lm=scripted_lm(rule)[0], max_questions=40) as client, ThreadPoolExecutor(33) as pool:
+        titles = [pool.submit(client.post, "/v1/chat/completions", **task) for _ in range(33)]
+        try:
+            assert all(begun.acquire(timeout=10) for _ in titles)
+            assert client.post("/v1/ask", json={"question": "Hello!"}).status_code == 200
+        finally:
+            go_on.set()
+        assert {title.result(SECONDS).status_code for title in titles} == {200}
 
 
 def chat(role="user", content=QUESTION, model="knowgap/rag", **more):
