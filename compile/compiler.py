@@ -64,6 +64,8 @@ class Compiled(Generic[P]):
         """One line that says what was found."""
         if self.study is not None:
             return str(self.study) if self.verdict is None else f"{self.study}; {self.verdict.text}"
+        if state_of(self.program) == state_of(self.before):
+            return "nothing was found that changes the program"
         found = changes(self.before, self.program).items()
         return ", ".join(f"{name}: {before} → {after}" for name, (before, after) in found) or "new instructions"
 
@@ -149,6 +151,8 @@ def compile(
     elif len(several) != 1 or study is not None:
         raise UsageError(f"the optimizer {optimizer} compiles exactly one program, and takes no settings of a study")
     elif optimizer == "calibrate":
+        for name in options.keys() - {"share"}:
+            raise UnknownName.among("option of calibrate", name, ["share"])
         delta = calibrate_delta(several[0], train, progress=run.progress, **options)
         found = Compiled(several[0].deepcopy().configure(delta=delta), several[0])
     else:
@@ -168,7 +172,10 @@ def _study(
 ) -> tuple[StudyResult[P], Evaluations | None]:
     """Study a program, or the best two of several; return the study with the best trial, and how two were selected."""
     by_name: dict[str, P] = named_programs(programs)
-    screening = None
+    known, screening = {name for program in by_name.values() for name in program.hyperparameters()}, None
+    for name in (*(config.include or ()), *config.ranges):
+        if name not in known:
+            raise UnknownName.among(f"hyperparameter of {', '.join(by_name)}", name, known)
     if len(by_name) > 2:
         screening = evaluate(by_name, dev, metric, run=run.part("screening"))
         order = sorted(by_name, key=lambda name: (-screening[name].mean(), screening[name].costs()["lm_calls"] or 0.0))

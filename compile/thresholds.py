@@ -33,7 +33,7 @@ def calibrate_delta(
         UsageError: the program has no δ, retriever or reranker, or too many questions retrieve nothing.
         ValueOutOfBounds: `share` is out of bounds, or δ is outside the program's bounds.
     """
-    if not 0 < share <= 1:
+    if not isinstance(share, (int, float)) or not 0 < share <= 1:
         raise ValueOutOfBounds(f"share={share!r} is out of bounds: it takes numbers above 0 and up to 1")
     declared = program.hyperparameters().get("delta")
     reranker = program.parts().get("reranker")

@@ -91,7 +91,7 @@ def _settings(options: CompileOptions, generated: bool) -> dict[str, Any]:
 
     given: dict[str, Any] = {**factories.named_values(options.study, "--study")}
     own: dict[str, Any] = {"n_trials": options.n_trials, "ranges": factories.named_values(options.ranges, "--range")}
-    own = {name: value for name, value in own.items() if value}
+    own = {name: value for name, value in own.items() if value not in (None, {})}
     if options.optimizer == "study":
         own |= {"demos": "none"} if generated else {}  # a generator reads no prompts
         return {"study": StudyConfig(**{**given, **own})}

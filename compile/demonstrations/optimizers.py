@@ -107,8 +107,9 @@ def run_optimizer(
             compiled = _compile(student, optimizer, given, options)
         except Exception as error:
             watch.on_module_end("", None, error)
-            if watch.stop is None and isinstance(error, (AssertionError, ValueError)):  # how DSPy refuses arguments
-                raise UsageError(f"the optimizer {optimizer} cannot run: {error}") from error
+            if watch.stop is None and isinstance(error, (AssertionError, TypeError, ValueError)):  # how DSPy refuses
+                told = ", ".join(f"{name}={value!r}" for name, value in options.items()) or "its defaults"
+                raise UsageError(f"the optimizer {optimizer} cannot run with {told}: {error}") from error
             if watch.stop is None:
                 raise
     if watch.stop is not None:

@@ -8,6 +8,7 @@ from knowgap.compiling import Run, StudyConfig, compile, load
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer, Switch
+from knowgap.programs.knowgap import KnowGap
 
 
 @pytest.mark.parametrize("optimizer", ["study", "bootstrap"])
@@ -36,6 +37,8 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
         ([RAG], {"share": 0.5}, "share"),
         ([], {}, "none"),
         ([RAG, RAG], {}, "rag, rag"),
+        ([RAG, Tunable], {"study": StudyConfig(ranges={"topk": (1, 3)})}, "'top_k'"),
+        ([RAG, Tunable], {"study": StudyConfig(include=["topk"])}, "'top_k'"),
     ],
 )
 def test_refusals(programs, options, named):
@@ -44,6 +47,13 @@ def test_refusals(programs, options, named):
         compile(
             [each(make_retriever(examples)) for each in programs], examples, "f1", run=Run(reading_lm()[0]), **options
         )
+
+
+def test_an_optimizer_that_finds_nothing_says_so():
+    examples = make_examples(4)
+    program = KnowGap(make_retriever(examples))  # no example has all that its predictors write
+    found = compile(program, examples, "f1", trainset=examples, optimizer="labeled", run=Run(reading_lm()[0]))
+    assert found.summary.startswith("nothing was found")
 
 
 def test_what_could_not_be_saved_is_refused_before_anything_is_asked(tmp_path):
