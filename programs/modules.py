@@ -136,7 +136,9 @@ class ModuleProgram(Program):
         recorder.count_calls(tracker.usage)  # as if they waited for one another
         if not (tracker.usage.asked or tracker.usage.uncounted_calls):  # no call was seen: it was made around DSPy
             recorder.tracker.add(Usage(uncounted_calls=1))
-        return self.conclude(**{**fields, "answer": answer, "passages": passages})
+        supported = fields.get("supported")
+        fields |= {"supported": supported if isinstance(supported, bool) else None, "passages": passages}
+        return self.conclude(**{**fields, "answer": answer, "missing": _text(fields.get("missing"))})
 
     def _answer_of(self, output: Any) -> str:
         """The answer among the outputs of the module."""
@@ -145,8 +147,7 @@ class ModuleProgram(Program):
             if "answer" not in output and len(plain) != 1:
                 raise UsageError(f"{self.name} has the outputs {', '.join(output)}: call its answer `answer`")
             output = output["answer" if "answer" in output else plain[0]]
-        parts = output if isinstance(output, (list, tuple)) else [output]
-        return without_surrogates("; ".join(str(part) for part in parts if part is not None).strip())
+        return _text(output)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         memo[id(self.module)] = self.module.deepcopy()  # which copies what can be copied
@@ -190,6 +191,12 @@ def named_programs(programs: Sequence[Any]) -> dict[str, Any]:
         names = ", ".join(as_program(program).name for program in programs) or "none"
         raise UsageError(f"name programs, each with a name of its own: given are {names}")
     return by_name
+
+
+def _text(output: Any) -> str:
+    """The text of an output, or of all in a list."""
+    parts = output if isinstance(output, (list, tuple)) else [output]
+    return without_surrogates("; ".join(str(part) for part in parts if part is not None).strip())
 
 
 def _retriever_of(source: ModuleLike) -> inspect.Parameter | None:

@@ -95,6 +95,22 @@ def test_a_module_keeps_what_it_was_set_to(index, tmp_path):
     assert load(save(module, tmp_path / "saved"), retriever=index, expect=Hops).module.num_docs == 3
 
 
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"missing": ["Isk", "Lome"], "supported": "partly"}, ("Isk; Lome", None)),
+        ({"missing": None, "supported": False}, ("", False)),
+    ],
+)
+def test_outputs_of_other_types_than_a_program_s(given, taken):
+    class Judged(dspy.Module):
+        def forward(self, question):
+            return dspy.Prediction(answer="Tarn", **given)
+
+    prediction, _ = asked(as_program(Judged()))
+    assert (prediction.answer, prediction.missing, prediction.supported) == ("Tarn", *taken)
+
+
 def test_unreadable_and_cut_replies_are_counted():
     prediction, engine = asked(as_program(dspy.ChainOfThought("question -> answer, mood: int")), lambda *_: "[[ no")
     cost = prediction.trace.cost
