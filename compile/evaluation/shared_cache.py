@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from knowgap.programs.base import Program
 from knowgap.programs.passages import LMEntailment
+from knowgap.retrieval.grounding import GroundingEntailment
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit
 
@@ -29,8 +30,9 @@ def share_results(programs: Mapping[str, P]) -> dict[str, P]:
     copies = {name: program.deepcopy() for name, program in programs.items()}
     for copy in copies.values():
         for attribute, part in copy.parts().items():
-            asks = isinstance(part, LMEntailment)  # what it says depends on the language model
-            if part is not None and attribute in ("retriever", "reranker", "entailment") and not asks:
+            # what the first says depends on the language model; the second is as cheap as a lookup
+            apart = isinstance(part, (LMEntailment, GroundingEntailment))
+            if part is not None and attribute in ("retriever", "reranker", "entailment") and not apart:
                 model = (type(part), getattr(part, "name", id(part)), getattr(part, "digest", ""))
                 identity = id(part) if attribute == "retriever" else model
                 setattr(copy, attribute, Cached(part, memories.setdefault(identity, LRUCache(_KEPT))))

@@ -8,6 +8,7 @@ from support import TableEntailment, TableReranker
 from knowgap.compiling import Run, StudyConfig
 from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.study.run import run_study
+from knowgap.retrieval.grounding import GroundingEntailment
 
 
 class Counting:
@@ -38,6 +39,8 @@ def test_programs_share_what_the_same_index_finds_and_what_the_same_weights_say(
         assert program.reranker.score(pairs) == [1.125] * 3
         assert program.entailment.entails(pairs) == [0.0] * 3
         assert (program.reranker.default_threshold, program.reranker.name) == (0.0, "table")
+    rule = GroundingEntailment()  # by which `cite_answer` cites, if it is not wrapped
+    assert share_results({"a": Tunable(one, entailment=rule)})["a"].entailment is rule
     assert one.asked == other.asked == [(query, k) for k in (3, 1) for query in queries]
     assert [len(each.pairs) for each in (first, twin, trained, entailment)] == [2, 0, 2, 2]
 
