@@ -17,6 +17,7 @@ from knowgap.retrieval.documents.sources import Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Splitter
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.index.base import lock_index
+from knowgap.retrieval.index.manifest import FORMAT_VERSION
 from knowgap.retrieval.indexes import engine_class, open_index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress, no_progress
@@ -115,10 +116,13 @@ def build_index(
 
 
 def kept_folder(folder: str | Path, kept: Path) -> Path:
-    """The folder, in `kept`, of the indexes that are kept of a folder of documents, each in a folder of its engine."""
+    """The folder, in `kept`, of the indexes that are kept of a folder of documents, each in a folder of its engine.
+
+    Its name changes with the folder's place and the format of indexes.
+    """
     whole = Path(folder).absolute()
     key = hashlib.sha256(os.fsencode(whole)).hexdigest()[:12]
-    return kept / f"{whole.name or 'root'}-{key}"
+    return kept / f"{whole.name or 'root'}-{key}-format{FORMAT_VERSION}"
 
 
 def open_documents(
