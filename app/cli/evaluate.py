@@ -125,10 +125,11 @@ def report(
     output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html"),
 ) -> None:
     """Show evaluations on one HTML page, which opens without a network."""
+    from knowgap.compiling import Evaluations
     from knowgap.reports.pages import render_report
     from knowgap.storage.files import write_file
 
-    out.print(f"written to {write_file(output, render_report(source))}", markup=False)
+    out.print(f"written to {write_file(output, render_report(Evaluations.load(source)))}", markup=False)
 
 
 def _show(results: Evaluations, asked: str, as_json: bool) -> None:

@@ -1,1 +1,1 @@
-"""Pages for the browser: studies, evaluations and experiments."""
+"""Pages for the browser, and tables: evaluations, and questions to look through."""

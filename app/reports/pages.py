@@ -7,7 +7,7 @@ import functools
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.provenance import Provenance
-from knowgap.compiling.evaluation.results import Evaluation, Evaluations
+from knowgap.compiling.evaluation.results import Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.questions.writing import KINDS, Draft
 from knowgap.reports.tables import score_tables
@@ -43,21 +43,8 @@ class Question:
     difference: float
 
 
-def render_report(source: str | Path | Evaluation | Mapping[str, Evaluation]) -> str:
-    """Render evaluations as an HTML page.
-
-    Args:
-        source: the result of `evaluate`, or a folder that `knowgap compile` or `eval` wrote. Others are compared with
-            the first, or with one that has "before" in its label.
-
-    Raises:
-        UsageError: there are no evaluations at that place.
-        DataError: its file of evaluations holds something else.
-    """
-    if isinstance(source, Evaluation):
-        evaluations = Evaluations({source.provenance.program or "evaluation": source})
-    else:
-        evaluations = Evaluations(source) if isinstance(source, Mapping) else Evaluations.load(source)
+def render_report(evaluations: Evaluations) -> str:
+    """Render evaluations as an HTML page, in the groups of `group_evaluations`."""
     names = list(dict.fromkeys(e.provenance.program or label for label, e in evaluations.items()))
     return _render(
         "evaluation.html.jinja",

@@ -87,7 +87,7 @@ def test_refusals_are_counted_on_both_sides_if_some_questions_are_unanswerable(e
     program.verdict = False
     plain = evaluate(program, examples, "exact_match", run=Run(lm=lm))
     assert plain.refusals() == {**counts, "answered": 4, "verdict": False}
-    page = read_page(render_report(judged))
+    page = read_page(render_report(Evaluations(judging=judged)))
     assert page.table("answerable, but refused")[1][1:] == ["2 of 4", "1 of 4", "the program's"]
     assert evaluate(program, examples[4:], "exact_match", run=Run(lm=lm)).refusals() == {}
 
