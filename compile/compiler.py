@@ -183,7 +183,7 @@ def _study(
         by_name = {name: by_name[name] for name in order[:2]}
     studies = list[StudyResult[P]]()
     for program in by_name.values():
-        own = config if len(by_name) == 1 else config.half_for(program)
+        own = config if len(by_name) == 1 else config.half()
         studies.append(run_study(program, dev, train, metric, config=own, teacher_lm=teacher_lm, run=run))
     best = choose([each.best for each in studies], config.tolerance)
     return next(each for each in studies if each.best is best), screening

@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field
 
 from knowgap.compiling.settings import Settings
 from knowgap.lms.metering import Usage
-from knowgap.programs.base import Program
 
 
 def _names(given: Any) -> Any:
@@ -60,19 +59,13 @@ class StudyConfig(Settings, frozen=True):
     max_calls: int | None = Field(default=None, ge=0)
     max_money: float | None = Field(default=None, ge=0)
 
-    def half_for(self, program: Program) -> StudyConfig:
-        """The settings of the study of one of two programs: half of the trials and limits.
-
-        Hyperparameters that the program does not have are the other's.
-        """
-        declared = program.hyperparameters()
+    def half(self) -> StudyConfig:
+        """The settings of the study of one of two programs: half of the trials and limits."""
         halves: dict[str, Any] = {
             name: math.ceil(limit / 2) if isinstance(limit, int) else limit / 2
             for name in ("n_trials", "max_calls", "max_money")
             if (limit := getattr(self, name)) is not None
         }
-        halves["include"] = self.include and [name for name in self.include if name in declared]
-        halves["ranges"] = {name: range for name, range in self.ranges.items() if name in declared}
         return self.model_copy(update=halves)
 
     def exceeded(self, spent: Usage) -> str:

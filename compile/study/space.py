@@ -13,7 +13,7 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.errors import UnknownName, UsageError
+from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Real, Switch
 
@@ -32,11 +32,10 @@ class SearchSpace:
 
     Args:
         program: the program with the hyperparameters; those that are not searched keep its values.
-        config: which hyperparameters are searched, and in which ranges.
+        config: which hyperparameters are searched, and in which ranges; names that the program lacks have no effect.
         num_demo_sets: number of demonstration sets to choose from, by predictor.
 
     Raises:
-        UnknownName: a name that is not a hyperparameter of the program.
         UsageError: a range for something that is not a number; or nothing to search over.
     """
 
@@ -44,9 +43,6 @@ class SearchSpace:
         self, program: Program, config: StudyConfig = StudyConfig(), *, num_demo_sets: Mapping[str, int] | None = None
     ):
         declared = program.hyperparameters()
-        for name in [*(config.include or ()), *config.ranges]:
-            if name not in declared:
-                raise UnknownName.among(f"hyperparameter of {program.name}", name, declared)
         tuned = [name for name, d in declared.items() if d.tune or name in config.ranges]
         included = [name for name in declared if name in (tuned if config.include is None else config.include)]
         conditions = {name: [other for other in declared[name].when if other in included] for name in included}
