@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -66,6 +67,7 @@ class QdrantIndex(Index):
         super().__init__(path, encoder)
         self.manifest = Manifest.read(path, engine=self.engine)
         self.points = Points(self.manifest.settings["collection"])
+        weakref.finalize(self, self.points.client.close)  # when the last search has ended, too
         if not self.points.exists:
             raise IndexDamaged(f"{path}: its collection {self.points.name!r} does not exist; build the index again")
 
@@ -130,6 +132,7 @@ class Points:
     Raises:
         UsageError: QDRANT_URL is not set.
         IndexMissing: no server answers, also later.
+        IndexFolderError: the folder is in use.
     """
 
     def __init__(self, name: str) -> None:
@@ -138,7 +141,10 @@ class Points:
         if not self.url:
             raise UsageError("set QDRANT_URL to the address of the Qdrant server, such as https://HOST:6333")
         where: dict[str, Any] = {"url": self.url, "api_key": key} if is_address(self.url) else {"path": self.url}
-        self.client = QdrantClient(**where, check_compatibility=False)
+        try:
+            self.client = QdrantClient(**where, check_compatibility=False)
+        except RuntimeError as error:
+            raise IndexFolderError(f"{self.url} cannot be opened: {shorten(str(error), 200)}") from error
         self.exists = bool(self.ask("collection_exists"))
 
     def ask(self, method: str, *arguments: Any, **options: Any) -> Any:

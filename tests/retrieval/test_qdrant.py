@@ -97,6 +97,16 @@ def test_a_collection_that_is_there_is_not_replaced_unasked(build, tmp_path):
         open_index(tmp_path / "two")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the client that fails
+def test_points_in_a_folder_have_one_user_and_an_index_that_is_let_go_is_none(build, tmp_path):
+    index = build(corpus(5))
+    with pytest.raises(IndexFolderError, match="points"):
+        open_index(tmp_path / "index")
+    del index
+    with closing(open_index(tmp_path / "index")) as again:
+        assert len(again) == 5
+
+
 def test_an_index_whose_server_has_moved(build, tmp_path, monkeypatch):
     build(corpus(5)).close()
     monkeypatch.setenv("QDRANT_URL", "")
