@@ -15,9 +15,10 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, run_optimizer
 from knowgap.compiling.evaluation.evaluator import Estimate, estimate, evaluate
 from knowgap.compiling.evaluation.metrics import DEFAULT_METRICS, Metrics, named_metrics
+from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
 from knowgap.compiling.evaluation.provenance import examples_digest, state_of
 from knowgap.compiling.evaluation.results import Evaluations
-from knowgap.compiling.evaluation.runner import resolve_lm
+from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.hold_out import LEAST, Verdict, judge, split_off
 from knowgap.compiling.run import Run
 from knowgap.compiling.study.config import StudyConfig
@@ -112,6 +113,7 @@ def compile(
 
     Raises:
         UsageError: an argument that does not fit.
+        DataError: questions that could not be scored in the end, or two that are held out have the same id.
         UnknownName: no such optimizer, option, metric or hyperparameter.
         StudyError: a study that cannot be opened or continued, or that has no complete trial.
         LanguageModelUnreachable: the language model can no longer be reached; the same call continues a study.
@@ -133,6 +135,7 @@ def compile(
     for program in several:
         if folder is not None:
             check_savable(program, folder / "artifact")
+    _check_scorable(several, data, ["dev"] if folder is None else ["dev", "test"], *metric)
     if optimizer == "study":
         if options:
             raise UsageError(f"a study takes no {', '.join(options)}: its settings are those of StudyConfig")
@@ -142,6 +145,7 @@ def compile(
             config = config.model_copy(update={"storage": folder / "study.db"})
         parts = dict(zip(("dev", "train", "held-out"), split_off(dev, train, config.hold_out, run.seed), strict=True))
         data = replace(data, splits={**data.splits, **parts})
+        _check_scorable(several, data, ["held-out"], *metric)
         chosen, screening = _study(several, parts["dev"], parts["train"], metric, config, teacher_lm, run)
         found = Compiled(chosen.program, several[0], chosen, screening, parts["held-out"])
         if config.hold_out != 0:
@@ -159,6 +163,14 @@ def compile(
         options |= {"optimizer": optimizer, "teacher_lm": teacher_lm}
         found = Compiled(run_optimizer(several[0], train, valset=dev, metric=metric, run=run, **options), several[0])
     return found if folder is None else _score_and_save(found, data, metrics, folder, run)
+
+
+def _check_scorable(programs: Sequence[Program], data: Dataset, splits: Sequence[str], metric: str) -> None:
+    """Refuse what `evaluate` would refuse at the end, before anything is asked."""
+    for split in filter(data.splits.get, splits):
+        check_examples(data.splits[split], f"{split} questions")
+        for program in programs:
+            without_missing_gold(data.splits[split], program.retriever, metric)
 
 
 def _study(
@@ -203,7 +215,7 @@ def estimate_study(
     Trials are assumed to cost as much as the program does as it is. Of several programs, each estimate is that of a
     study of it alone.
     """
-    dev, test = (dataset.questions(split, limit) for split in ("dev", "test"))
+    dev, test = dataset.questions("dev", limit), dataset.splits.get("test", [])[:limit]
     count = study.n_trials * len(dev) + 2 * (len(dev) + len(test))
     return {each.name: estimate(each, dev, metrics, count=count, run=run) for each in programs}
 

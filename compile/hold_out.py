@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from knowgap.compiling.evaluation.results import Evaluation, compare
-from knowgap.compiling.evaluation.statistics import SIGNIFICANT, Comparison
+from knowgap.compiling.evaluation.statistics import SIGNIFICANT
 from knowgap.errors import UsageError
 
 T = TypeVar("T")
@@ -21,13 +21,11 @@ LEAST = 20
 class Verdict:
     """The result of testing a study's choice against the program as it was.
 
-    `better` is whether the choice is to be used, `text` the result in one or a few sentences, and `comparison` that of
-    the two on the held-out questions, None without a test.
+    `better` is whether the choice is to be used, and `text` the result in one or a few sentences.
     """
 
     better: bool
     text: str
-    comparison: Comparison | None = None
 
 
 def split_off(dev: Sequence[T], train: Sequence[T], number: int | None, seed: int) -> tuple[list[T], list[T], list[T]]:
@@ -76,7 +74,7 @@ def judge(chosen: str, before: Evaluation, after: Evaluation, *, tolerance: floa
     if tolerance and was is not None and now is not None:
         said += f"; {now:.3g} instead of {was:.3g} LM calls a question"
         if now < was and found.difference >= -tolerance:
-            return Verdict(True, f"{said}. It is cheaper, and its score is within {tolerance:g}.", found)
+            return Verdict(True, f"{said}. It is cheaper, and its score is within {tolerance:g}.")
     if found.difference > 0 and found.p_value < SIGNIFICANT:
-        return Verdict(True, f"{said}. It is better.", found)
-    return Verdict(False, f"{said}. It is not better beyond chance, so the program as it was is kept.", found)
+        return Verdict(True, f"{said}. It is better.")
+    return Verdict(False, f"{said}. It is not better beyond chance, so the program as it was is kept.")

@@ -71,7 +71,7 @@ def compile_(*, options: CompileOptions) -> None:
 
     checked = [*factories.check_programs(options, searching=True).values()]
     settings = _settings(options, generated=any(each.generator is not None for each in checked))
-    with open_job(options, ("dev", "test"), checked) as (dataset, metrics, lm, retriever):
+    with open_job(options, ["dev"], checked) as (dataset, metrics, lm, retriever):
         programs = [each.make(retriever, lm) for each in checked]
         name = programs[0].name if len(programs) == 1 else "programs"
         folder = options.output_dir or Path(f"{name}-{dataset.name}")

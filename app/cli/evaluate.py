@@ -15,6 +15,7 @@ from typer import Argument, Exit, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -171,6 +172,10 @@ def open_job(
     for name in metrics:
         get_metric(name)
     dataset = factories.load_data(options, split_as)
+    if split_as is not None and any(each for name, each in dataset.splits.items() if name != split_as):
+        raise UsageError(
+            "--whole takes one file; these questions are divided: leave it out, or name one of their files"
+        )
     for split in splits:
         dataset.questions(split, options.limit)
     generated = all(each.generator is not None for each in checked) and "judged_accuracy" not in metrics

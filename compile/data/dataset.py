@@ -58,8 +58,8 @@ class Dataset:
         if limit is not None and limit < 1:
             raise UsageError(f"limit {limit}: ask at least one question")
         if not self.splits.get(split):
-            whole = f"`knowgap eval --whole` (split_as={split!r}) scores all questions as one"
-            raise UsageError(f"{self!r} has no questions in its split {split!r}: add some; {whole}")
+            whole = f"take a file whole with `knowgap eval --whole` (split_as={split!r})"
+            raise UsageError(f"{self!r} has no questions in its split {split!r}: add some, name another, or {whole}")
         return list(self.splits[split])[:limit]
 
     def index_name(self, engine: str) -> str:

@@ -140,7 +140,7 @@ def _strategyqa_records(path: Path, pool: Pool) -> Iterator[Record]:
 def _strategyqa(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
     """StrategyQA (Geva et al., 2021): yes/no questions. Gold passages are those of any annotator."""
     gold = [*_leaves(data.get("evidence") or [])]
-    return {"type": "yes_no", **data, "id": data["qid"], "gold_ids": gold}
+    return {"type": "yes_no", "gold_ids": gold, **data, "id": data["qid"]}
 
 
 def _asqa(data: dict[str, Any], pool: Pool) -> dict[str, Any]:
@@ -216,7 +216,7 @@ LAYOUTS = {
     "2wikimultihopqa": Layout(_hotpotqa, {"supporting_facts", "context", "evidences"}),
     "hotpotqa": Layout(_hotpotqa, {"supporting_facts", "context"}),
     "musique": Layout(_musique, {"paragraphs", "question_decomposition"}),
-    "strategyqa": Layout(_strategyqa, {"qid", "question", "answer"}, _strategyqa_records),
+    "strategyqa": Layout(_strategyqa, {"qid", "term", "question", "answer"}, _strategyqa_records),
     "asqa": Layout(_asqa, {"sample_id", "qa_pairs"}),
     "triviaqa": Layout(_triviaqa, {"Data"}, lambda path, pool: read_records(path, key="Data")),
     "popqa": Layout(_popqa, {"question", "possible_answers"}),

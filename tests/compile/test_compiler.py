@@ -5,7 +5,8 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, reading_lm
 
 from knowgap.compiling import Run, StudyConfig, compile, load
-from knowgap.errors import UsageError
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.errors import DataError, UsageError
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.programs.knowgap import KnowGap
@@ -73,6 +74,19 @@ def test_what_could_not_be_saved_is_refused_before_anything_is_asked(tmp_path):
             compile(program, examples, "f1", trainset=examples, run=Run(lm), output=tmp_path / output)
     assert engine.calls == []
     assert not (tmp_path / "new").exists()
+
+
+def test_what_could_not_be_scored_in_the_end_is_refused_before_anything_is_asked(tmp_path):
+    dev, train, (lm, engine) = make_examples(40), make_examples(60), reading_lm()
+    without_gold = [example.copy(gold_ids=[]) for example in make_examples(4, "t")]
+    for questions, metric, field in (
+        (dev, "f1", "id"),  # those that are held out have the same ids
+        (Dataset("mine", {"dev": dev, "test": without_gold}, [], "x"), "recall", "gold_ids"),
+    ):
+        program = RAG(make_retriever([*dev, *train]))
+        with pytest.raises(DataError) as refusal:
+            compile(program, questions, metric, trainset=train, run=Run(lm), output=tmp_path)
+        assert (refusal.value.field, engine.calls) == (field, [])
 
 
 class Weak(Tunable):

@@ -61,6 +61,7 @@ REFUSED = {
         ("eval --program ' , ' --data questions.jsonl", "all alone"),
         ("eval --program json:loads --data questions.jsonl", "is of the type function"),
         ("eval --program rag --data questions.jsonl --whole", "no index"),
+        ("eval --program rag --whole", "--whole takes one file"),
         ("eval --program rag --data absent.json", "absent.json"),
         ("eval --program rag --data hotpotqa", "hotpotqa:PATH"),
         ("eval --program rag --data hotpotqa:absent.json", "absent.json"),

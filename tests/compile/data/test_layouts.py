@@ -134,6 +134,16 @@ def test_strategyqa_with_paragraphs(tmp_path):
     assert [passage.text for passage in load(tmp_path, "strategyqa").corpus] == ["Text."]
 
 
+def test_own_questions_with_a_qid_are_no_strategyqa_and_given_gold_ids_stay(tmp_path):
+    own = {"qid": "1", "question": "Who built the bridge?", "answer": "Ada Venn", "gold_ids": ["b-1"], "evidence": "x"}
+    (example,) = load_dataset(save(tmp_path, "own", [own]), split_as="test").splits["test"]
+    assert (example.type, example.answer, example.gold_ids) == ("question", "Ada Venn", ["b-1"])
+    (_, given) = load(tmp_path, "strategyqa", RECORDS["strategyqa"][0] | {"qid": "s2", "gold_ids": ["b-1"]}).splits[
+        "test"
+    ]
+    assert given.gold_ids == ["b-1"]
+
+
 def test_multiple_choice_flat_layout(tmp_path):
     choices = {"text": ["grass", "snow"], "label": ["A", "B"]}
     record = {"id": "7-1", "question_stem": "Green?", "choices": choices, "answerKey": "A"}
