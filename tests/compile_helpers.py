@@ -78,6 +78,17 @@ def reading_rule(outputs: tuple[str, ...], inputs: dict[str, Any]) -> dict[str, 
     return {"answer": texts[0].split()[0] if texts else "nobody"}
 
 
+def failing_on(*questions: str):
+    """A rule that reads, but fails on some questions."""
+
+    def rule(outputs, inputs):
+        if any(word in inputs["question"] for word in questions):
+            raise RuntimeError("the reader fell asleep")
+        return reading_rule(outputs, inputs)
+
+    return rule
+
+
 def reading_lm(**kwargs: Any):
     """A language model that reads, and decomposes into nothing."""
     return scripted_lm(by_output({"questions": lambda o, i: {"questions": []}, "answer": reading_rule}), **kwargs)

@@ -21,7 +21,7 @@ from typing_extensions import Unpack
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import DEFAULT_METRICS, Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.retrieval import without_missing_gold
-from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, lm_name, provenance_of
+from knowgap.compiling.evaluation.provenance import Provenance, examples_digest, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.compiling.run import Run
@@ -200,7 +200,7 @@ def estimate(
         raise UsageError(f"what it costs cannot be estimated: {why}")
     figures = (usage.asked, usage.prompt_tokens, usage.completion_tokens)
     calls, read, written = (math.ceil(figure * count / len(chosen)) for figure in figures)
-    prices = token_prices(lm_name(resolve_lm(run.lm)))
+    prices = token_prices(found.provenance.lm)
     counts = {"calls": calls, "prompt_tokens": read, "completion_tokens": written}
     money = None if prices is None else dollars(read, written, prices)
     return Estimate(questions=count, **counts, money=money)

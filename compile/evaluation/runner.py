@@ -52,9 +52,9 @@ class QuestionRecord(BaseModel, extra="forbid"):
         supported: whether the program found that what it read states the answer; None if it gives no verdict.
         missing: what it still missed for an answer, if it said so.
         scores: score by metric name, in [0, 1]; None if the metric is not defined for this question.
-        error: why the program failed; empty if it did not. A failed question scores 0 by every metric; those that score
-            passages need gold passages.
-        lost: whether it failed because the language model could not be reached.
+        error: why the program failed, or a metric could not reach its language model; empty if neither is so. A
+            question on which the program failed scores 0 by every metric; those that score passages need gold passages.
+        lost: whether the language model could not be reached.
         passages: ids of the passages that the answer rests on.
         gold: ids of the passages that hold the evidence.
         evidence: the fate of each gold passage, one of `knowgap.programs.trace.evidence.FATES`, by id.
@@ -85,7 +85,7 @@ class QuestionRecord(BaseModel, extra="forbid"):
     @property
     def failure(self) -> str:
         """Why the question has no answer: the program's error, or replies that could not be read; else empty."""
-        if self.error or self.answer or not self.cost.unreadable:
+        if self.error or not self.cost.unreadable or (self.answer and not self.cost.all_unreadable):
             return self.error
         return f"no readable answer: {self.cost.unreadable} of {self.cost.lm_calls} replies could not be read"
 
@@ -146,7 +146,7 @@ def run_questions(
         run: how many questions are asked at a time, a callback that hears of the running mean, and the language model
             that an error names if no reply can be read; it is not set for the program.
         file: a file of answers, to which new records are added at once. Its records are yielded again, except those of
-            questions that were lost, to which no reply could be read, or whose gold passages have been corrected since.
+            questions that were lost or had no readable reply, lack a wanted trace, or have other gold passages by now.
         ahead: how many questions may be started before the first record is taken; default: all.
         traces: whether the records keep their traces.
 
@@ -164,6 +164,8 @@ def run_questions(
     def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
         id, example = question
         known = None if file is None else file.records.get(id)
+        if traces and known is not None and known.trace is None and not known.error:
+            known = None
         if known is not None and known.gold == _gold(example) and not (known.lost or known.cost.all_unreadable):
             return known
         record = run_example(program, example, id, metrics, keep_trace=traces)
@@ -195,7 +197,7 @@ def run_example(
     """Ask one question and score the answer.
 
     If searches can be seen, a question with gold passages is also scored by the metrics of `EVIDENCE`. If the program
-    fails, the record says why.
+    fails, the record says why. An answer that was made of no readable reply scores 0, whatever it says.
 
     Raises:
         DataError: the first metric is not defined for the question.
@@ -231,13 +233,19 @@ def run_example(
     if record.gold and not trace.cost.unseen_searches:
         record.evidence = evidence_fates(trace, record.gold)
         every |= EVIDENCE
+    unread = bool(record.failure)
     for name, metric in every.items():
         try:
-            record.scores[name] = metric(example, prediction)
+            record.scores[name] = 0.0 if unread and not scores_passages(name) else metric(example, prediction)
         except DataError:
             if not record.scores:  # the main one
                 raise
             record.scores[name] = None
+        except lm_errors.LMError as error:
+            if not is_connection_error(error):
+                raise as_language_model_error(error) from error
+            record.scores[name], record.lost = 0.0, True
+            record.error = shorten(f"{type(error).__name__}: {error}", 1000)
     return record
 
 

@@ -80,8 +80,9 @@ def named_metrics(metrics: Metrics) -> dict[str, Metric]:
 
 def _checked(name: str, metric: Metric) -> Metric:
     """The metric, with its scores checked; it need not take a trace, and may return a prediction with a `score`."""
-    parameters = inspect.signature(metric).parameters.values()
-    takes_trace = len(parameters) > 2 or any(each.kind == each.VAR_POSITIONAL for each in parameters)
+    kinds = [each.kind for each in inspect.signature(metric).parameters.values()]
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    takes_trace = inspect.Parameter.VAR_POSITIONAL in kinds or sum(kind in by_place for kind in kinds) > 2
 
     def score(example: Any, prediction: Any, trace: Any = None) -> float:
         result: Any = metric(example, prediction, trace) if takes_trace else metric(example, prediction)

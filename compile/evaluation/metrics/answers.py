@@ -192,14 +192,13 @@ def upper_bound(example: Any, prediction: Any, trace: Any = None) -> float:
 def judged_accuracy(example: Any, prediction: Any, trace: Any = None) -> float:
     """1.0 if a language model finds that the prediction implies a reference, else 0.0 (MIGRES, Acc†, table 11).
 
-    The judge is the language model in DSPy's settings. A prediction without an answer scores 0 and is not shown to it;
-    an unreadable verdict scores 0 as well.
+    The judge is the language model in DSPy's settings. A prediction without an answer scores 0 and is not shown to it,
+    nor is one to an unanswerable question; an unreadable verdict scores 0 as well.
     """
-    answer = predicted_answer(prediction)
-    if answer is None:
-        return 0.0
-    references = " or ".join(reference_answers(example))
-    asked = {"question": example.question, "prediction": answer, "reference": references}
+    answer, references = predicted_answer(prediction), reference_answers(example)
+    if answer is None or is_unanswerable(references):
+        return exact_match(example, prediction)
+    asked = {"question": example.question, "prediction": answer, "reference": " or ".join(references)}
     with dspy.context(trace=None):  # a judge's calls are no demonstrations of a program
         verdict = ask_until_read(dspy.Predict(JudgeAnswer), asked).prediction
     return float(verdict is not None and verdict.correct is True)

@@ -2,8 +2,9 @@
 
 import dspy
 import pytest
-from compile_helpers import reading_lm, reading_rule
-from support import UNREADABLE, scripted_lm
+from compile_helpers import failing_on, reading_lm, reading_rule
+from dspy.utils.exceptions import LMAuthError, LMTimeoutError
+from support import UNREADABLE, by_output, scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.data.dataset import Dataset
@@ -55,6 +56,33 @@ def test_a_lost_question_is_named_and_asked_again_by_the_next_run(program, examp
     again = evaluate(program, examples, "f1", run=Run(lm=lm), output=path)
     assert again.lost == again.failures == []
     assert len(engine.calls) == 8
+
+
+@pytest.mark.parametrize("error", [LMTimeoutError, LMAuthError])
+def test_a_judge_that_cannot_be_asked_loses_the_question_or_ends_the_run_in_one_line(program, examples, path, error):
+    def judge(outputs, inputs):
+        if "q4" in inputs["question"] and fails:
+            raise error("no", model="test/scripted")
+        return {"correct": True}
+
+    (lm, _), fails = scripted_lm(by_output({"correct": judge, "answer": reading_rule})), True
+    asked = (program, examples, ["f1", "judged_accuracy"])
+    if error is LMAuthError:
+        with pytest.raises(LanguageModelError):
+            evaluate(*asked, run=Run(lm=lm), output=path)
+        return
+    found = evaluate(*asked, run=Run(lm=lm), output=path)
+    assert (found.lost, len(found.failures), found.mean("judged_accuracy")) == (["q4"], 1, 7 / 8)
+    fails = False
+    found = evaluate(*asked, run=Run(lm=lm), output=path)
+    assert (found.lost, found.failures, found.mean("judged_accuracy")) == ([], [], 1.0)
+
+
+def test_answers_without_traces_are_asked_again_for_them(program, examples, path):
+    lm, engine = scripted_lm(failing_on("q3"))
+    found = [evaluate(program, examples, "f1", run=Run(lm=lm), output=path, traces=t) for t in (False, True, True)]
+    assert [sum(each.trace is not None for each in every.records) for every in found] == [0, 7, 7]
+    assert len(engine.calls) == 7 + 7  # the question that failed, which counts no call here, has no trace
 
 
 def test_a_killed_run_continues_and_more_questions_go_on_from_fewer(program, examples, path):

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import dspy
 import pytest
-from compile_helpers import make_retriever, reading_lm, reading_rule
+from compile_helpers import failing_on, make_retriever, reading_lm, reading_rule
 from page_reader import read_page
 from support import UNREADABLE, around_the_meter, scripted_lm
 
-from knowgap.compiling import Evaluations, compare, evaluate
+from knowgap.compiling import Evaluations, compare, estimate, evaluate
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.compiling.run import Run
@@ -19,17 +19,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG, Direct
 from knowgap.reports.pages import render_report
 from knowgap.reports.tables import score_tables
-
-
-def failing_on(*questions: str):
-    """A rule that reads, but fails on some questions."""
-
-    def rule(outputs, inputs):
-        if any(word in inputs["question"] for word in questions):
-            raise RuntimeError("the reader fell asleep")
-        return reading_rule(outputs, inputs)
-
-    return rule
 
 
 def test_scores_costs_and_provenance(program, examples):
@@ -138,6 +127,7 @@ def test_unreadable_replies_are_counted_and_an_evaluation_is_saved(program, exam
     found = evaluate(program, examples, "exact_match", run=Run(lm=lm))
     assert (found.summary()["failed"], found.summary()["unreadable"], found.summary()["cut"]) == (1, 2, 0)
     assert found.costs()["unreadable"] == 2 / 8
+    assert found.scores("exact_match")["q3"] == 0
     [failure] = found.failures
     assert failure.failure == "no readable answer: 2 of 2 replies could not be read"
     file = Evaluations({"rag": found}).save(tmp_path / "new")
@@ -145,6 +135,26 @@ def test_unreadable_replies_are_counted_and_an_evaluation_is_saved(program, exam
     file.write_text('{"records": 3}')
     with pytest.raises(DataError, match=r"new/evaluations\.json"):
         Evaluations.load(file)
+
+
+def test_unreadable_replies_are_no_refusal_whatever_the_program_concludes(examples):
+    class Concluding(RAG):
+        def forward(self, question):
+            return self.conclude(super().forward(question).answer or "unknown", [], supported=False)
+
+    for example in examples[:2]:
+        example.answer, example.aliases = "unanswerable", []
+    lm, _ = scripted_lm(lambda o, i: UNREADABLE if "q0" in i["question"] or "q2" in i["question"] else {"answer": "?"})
+    found = evaluate(Concluding(make_retriever(examples)), examples, "f1", run=Run(lm=lm))
+    assert [record.id for record in found.failures] == ["q0", "q2"]
+    assert [found.scores()[name] for name in ("q0", "q1", "q2")] == [0, 1, 0]
+    counts = found.refusals()
+    assert (counts["answered"], counts["answerable"], counts["refused"]) == (0, 6, 5)
+
+
+def test_a_program_that_has_its_own_language_model_is_estimated(program, examples):
+    program.set_lm(reading_lm()[0])
+    assert (estimate(program, examples).calls, estimate(program, examples, count=16).calls) == (8, 16)
 
 
 def test_several_programs_are_asked_the_same_questions_and_compared_with_the_first(program, examples, tmp_path):

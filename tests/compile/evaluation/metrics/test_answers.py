@@ -87,8 +87,13 @@ def test_a_score_that_is_no_number_from_0_to_1_is_refused(value):
     mine = named_metrics({"mine": lambda example, prediction, trace: value})["mine"]
     with pytest.raises(UsageError, match=r"metric mine gave .* for the question 'Who\?'"):
         mine(dspy.Example(question="Who?"), said("a"))
-    taken = named_metrics({"mine": lambda example, prediction: dspy.Prediction(score=1, feedback="good")})["mine"]
-    assert taken(ask("a"), said("a")) == 1.0
+    forms = (
+        lambda example, prediction: dspy.Prediction(score=1, feedback="good"),
+        lambda example, prediction, *, strict=False: not strict,
+        lambda example, prediction, **options: not options,
+    )
+    for form in forms:
+        assert named_metrics({"mine": form})["mine"](ask("a"), said("a")) == 1.0
 
 
 def test_metrics_are_found_by_name():
@@ -152,9 +157,10 @@ def test_a_judged_answer():
     with dspy.context(lm=lm, trace=[]):
         scores = [judged_accuracy(example, said(answer)) for answer in ("A. Venn", "A. Venn", "A. Venn", "")]
         assert dspy.settings.trace == []
-    assert scores == [1.0, 0.0, 0.0, 0.0]
+        refused = [judged_accuracy(ask("unanswerable"), said("Tarn", supported=verdict)) for verdict in (False, True)]
+    assert (scores, refused) == ([1.0, 0.0, 0.0, 0.0], [1.0, 0.0])
     assert engine.calls[0][1] == {"question": "Who?", "prediction": "A. Venn", "reference": "Ada Venn or Venn"}
-    assert len(engine.calls) == 4  # no answer is not shown
+    assert len(engine.calls) == 4  # neither no answer nor one to an unanswerable question is shown
 
 
 @pytest.mark.parametrize(
