@@ -182,15 +182,14 @@ class Converter(AbstractContextManager[Any]):
             NotNow: the file may be readable later: the process was killed, or a package is missing.
         """
         seconds = self._seconds + len(content) / 2**20 * self._per_mib * (4 if kind == "Excel" else 1)
-        process = self._running()
         try:
-            answer = json.loads(_ask(process, (name, kind, content, seconds)))
+            answer = json.loads(_ask(self._running(), (name, kind, content, seconds)))
         except (OSError, ValueError) as error:  # its pipes are closed
-            self._end()
-            if process.returncode == _OUT_OF_TIME:
+            code = self._end()
+            if code == _OUT_OF_TIME:
                 reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
                 raise Unreadable(reason) from error
-            reason = f"was not read, since its converter ended (exit code {process.returncode}); run this again"
+            reason = f"was not read, since its converter ended (exit code {code}); run this again"
             raise NotNow(reason) from error
         if "problem" in answer:
             raise (NotNow if answer["again"] else Unreadable)(answer["problem"])
@@ -212,11 +211,13 @@ class Converter(AbstractContextManager[Any]):
             _ask(self._process, self._splitter)
         return self._process
 
-    def _end(self) -> None:
+    def _end(self) -> int | None:
         process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.communicate()
+        if process is None:
+            return None
+        process.kill()
+        process.communicate()
+        return process.returncode
 
 
 def _ask(process: subprocess.Popen[bytes], request: Any) -> bytes:

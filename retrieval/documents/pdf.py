@@ -25,7 +25,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
 _BESIDE = 1  # lines above or below a table that goes on from page to page: a running head, or a page number
-_PROSE = 20  # characters of a line of a column on average; cells of a table have fewer
+_PROSE = 20  # characters of a line of a column on average; cells of a table without rules have fewer
 _MOST_PARTS = 1500  # of a page; more are no columns of text
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
 
@@ -127,11 +127,6 @@ def _in_order(parts: Sequence[Part]) -> Sequence[Part]:
     return [*ordered, *_in_order(sides[0]), *_in_order(sides[1])]
 
 
-def _is_prose(parts: Sequence[Part]) -> bool:
-    """Whether parts are long enough on average to be lines of a text rather than cells of a table without rules."""
-    return sum(len(part.text) for part in parts) >= _PROSE * len(parts)
-
-
 def _gutter(parts: Sequence[Part]) -> float | None:
     """The x between two columns; None if there are none."""
     if not 6 <= len(parts) <= _MOST_PARTS:
@@ -142,7 +137,8 @@ def _gutter(parts: Sequence[Part]) -> float | None:
         left = [part for part in parts if part.right <= x]
         right = [part for part in parts if part.left >= x]
         across, fewer = len(parts) - len(left) - len(right), min(len(left), len(right))
-        if fewer < 3 or across > fewer / 2 or not (_is_prose(left) and _is_prose(right)):
+        is_prose = all(sum(len(part.text) for part in side) >= _PROSE * len(side) for side in (left, right))
+        if fewer < 3 or across > fewer / 2 or not is_prose:
             continue
         beside = sum(any(abs(one.y - other.y) < 3 * one.size for other in right) for one in left)
         if beside >= len(left) / 2:

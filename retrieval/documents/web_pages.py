@@ -12,8 +12,10 @@ from knowgap.retrieval.documents.text import Text, joined
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _ROLES = ["navigation", "search", "contentinfo"]
 _NAMED = re.compile(r"(?:^|[-_])(?:nav\w*|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)(?:-panel)?\d*$")
-_NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them lays out a page
+_NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them only lays out a page
 _PERMALINK = {"¶", "#", "§", "🔗", "↑"}
+_BLOCKS = "address aside blockquote center dd details dialog dl dt fieldset figure footer form header hgroup label"
+_BLOCKS += " legend main menu nav option search summary"  # of which markdownify would join most to what follows
 _WIDEST = 1000  # columns of a merged cell, as in browsers
 _SHORT = 400  # the most characters of a bar of navigation or a footer by its name
 
@@ -51,7 +53,9 @@ def read_html(content: str) -> Text:
             caption.name = "p"
             table.insert_before(caption.extract())
         if table.find(_NOT_IN_CELLS) is not None:
-            _dissolve(table)
+            cells = table(["tr", "td", "th", "tbody", "thead"])
+            for element in [table, *(cell for cell in cells if cell.find_parent("table") is table)]:
+                element.name = "div"
         elif any(cell.get("rowspan") or cell.get("colspan") for cell in table(["td", "th"])):
             _spread_out(table, soup)
     text = _markdown(soup).replace("\xa0", " ").strip()
@@ -95,7 +99,7 @@ def spread(rows: Sequence[Sequence[tuple[str, int, int]]]) -> list[list[str]]:
 def _markdown(soup: Any) -> str:
     from markdownify import ATX, MarkdownConverter
 
-    for block in soup(["blockquote", "dl", "dt", "dd"]):
+    for block in soup(_BLOCKS.split()):
         block.name = "div"
     converter = MarkdownConverter(
         heading_style=ATX,
@@ -108,13 +112,6 @@ def _markdown(soup: Any) -> str:
         wrap_width=None,
     )
     return converter.convert_soup(soup)
-
-
-def _dissolve(table: Any) -> None:
-    """Turn the cells of a table that only lays out a page into blocks."""
-    cells = [each for each in table(["tr", "td", "th", "tbody", "thead"]) if each.find_parent("table") is table]
-    for element in [table, *cells]:
-        element.name = "div"
 
 
 def _leads_around(element: Any) -> bool:

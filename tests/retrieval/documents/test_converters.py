@@ -86,6 +86,11 @@ QUOTED = "<blockquote><dl><dt>Toll</dt>\n<dd>A\nday.</dl></blockquote>"
 HIDING = ["style='display:none'", "STYLE='color: red; Display : NONE !important'", "hidden", "style=visibility:hidden"]
 SHOWN = "<p style='display:block'>Too.<div>Yes."
 HIDDEN = "<p>Seen.<div {}>No. <p style='display:none'>No.</p></div>" + SHOWN
+ASKED = "<details><summary>How do I reset it?</summary>{}</details><details><summary>Where?</summary>{}</details>"
+FORM = "<form><label>Size<input></label><select><option>A<option>B</select></form><p>Press <button>OK</button>."
+LINTED = "<!-- lint off --> The pump needs 5 bar.\n\nThe valve opens.\n\n<!-- lint on --> <!--\non -->\nEnd."
+BETWEEN_RULES = "---\n\n# Safety\n\nWear gloves.\n\n---\n\n# Use"
+SPEAKERS = "[Alice]:\nIt is ready.\n\n[Bob]: Good."
 CONTENTS = [f"{n}.1 Bridge number {n} {'. ' * 30}{n}" for n in range(1, 7)]
 MINUTES = [["Minutes", "The council met.", "12"], ["Minutes", "The council met again.", "13 votes"]]
 NOTES = [["Notes", None], ["Name", "Age"]]
@@ -112,6 +117,14 @@ APART = [
         ("HTML", "<nav><a href=/orle>The town of Orle</a> <a href=/tarn>Tarn</a></nav>", "The town of Orle Tarn"),
         ("HTML", LAID_OUT, "## Towns\n\n| town | river |\n| --- | --- |\n| Tarn | Isk |\n\nBeside."),
         ("HTML", f"<p>The <b>Orle\nBridge</b> is <em>old</em>.{QUOTED}", "The Orle Bridge is old.\n\nToll\n\nA day."),
+        ("HTML", ASKED.format("Press.", "Behind it."), "How do I reset it?\n\nPress.\n\nWhere?\n\nBehind it."),
+        ("HTML", FORM, "Size\n\nA\n\nB\n\nPress OK."),
+        ("HTML", "<ul><li><label><input> One</label></li><li>Two</li></ul>", "* One\n* Two"),
+        ("HTML", "<main>A</main><aside>B</aside><figure>C</figure>", "A\n\nB\n\nC"),
+        ("Markdown", LINTED, "<!-- lint off --> The pump needs 5 bar.\n\nThe valve opens.\n\n\nEnd."),
+        ("Markdown", BETWEEN_RULES, BETWEEN_RULES),
+        ("Markdown", "---\n# of the page\ntitle: Use\n---\nWear gloves.", "Wear gloves."),
+        ("Markdown", SPEAKERS, SPEAKERS),
         ("HTML", "<pre>let a\n  b</pre>", "```\nlet a\n  b\n```"),
         *(("HTML", HIDDEN.format(hides), "Seen.\n\nToo.\n\nYes.") for hides in HIDING),
         ("HTML", "<h1>Zones<a href=#x>\ue157</a></h1><p>\uf0b7 Hello.", "# Zones\n\nHello."),

@@ -1,6 +1,7 @@
 """Folders of files: what is read, and what hostile and broken files cost."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -171,7 +172,18 @@ def _texts(converter, kind, content):
     return [passage.text for passage, _ in converter.convert("next", kind, content)[0]]
 
 
-def test_a_converter_that_dies_costs_one_file():
+def test_a_converter_that_dies_costs_one_file(monkeypatch):
+    def ended(*arguments, start=subprocess.Popen, **options):
+        process = start(["false"], **options)
+        process.wait()
+        return process
+
+    with Converter(SPLITTER) as converter:
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "Popen", ended)
+            with pytest.raises(NotNow, match="exit code 1"):
+                converter.convert("one.html", "HTML", b"<p>One.")
+        assert _texts(converter, "HTML", b"<p>Two.") == ["Two."]
     with Converter(SPLITTER) as converter:
         process = converter._running()
         process.kill()
