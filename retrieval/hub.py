@@ -19,7 +19,8 @@ from typing import Any
 from knowgap.errors import CheckpointError, shorten
 from knowgap.storage.files import file_digest, json_digest
 
-_LOADING = threading.RLock()
+_LOADING, _LIMITING = threading.RLock(), threading.Lock()
+_limits = list[Any]()  # that of the process, once for each block that it holds in
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "artifact.metadata", "*.npy")
 _TORCH_FILES = ("*.bin",)
 
@@ -54,7 +55,7 @@ def model_folder(name: str | Path, *, named_by: Path | None = None) -> Path:
             folder = Path(snapshot_download(text, allow_patterns=[*_FILES, *_TORCH_FILES]))
         return folder
     except (HFValidationError, OSError) as error:
-        problem = f"{text}: no such folder, and cannot be fetched from the hub ({_in_a_line(error)})"
+        problem = f"{text}: no such folder, and cannot be fetched from the hub ({shorten(error, 300)})"
         if offline:
             name = shorten(text, 100)
             problem = (
@@ -109,20 +110,25 @@ def loading_model(model: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
         except CheckpointError:
             raise
         except Exception as error:  # a damaged or foreign folder leads to errors of any type
-            raise CheckpointError(f"{model}: cannot be loaded ({_in_a_line(error)})") from error
+            raise CheckpointError(f"{model}: cannot be loaded ({shorten(error, 300)})") from error
 
 
-def _in_a_line(error: Exception) -> str:
-    return shorten(next(iter(str(error).strip().splitlines()), type(error).__name__), 300)
-
-
-def one_thread() -> AbstractContextManager[Any]:
-    """A context in which NumPy multiplies matrices in one thread.
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Multiply matrices of NumPy in one thread in the block; the last of blocks that overlap restores the setting.
 
     The matrices of a search are small, and searches of several threads run at once; threads of one product would wait
     for each other, on a busy machine ten times as long as the product takes.
     """
-    return _blas().limit(limits=1, user_api="blas")
+    with _LIMITING:
+        _limits.append(_limits[0] if _limits else _blas().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _LIMITING:
+            limit = _limits.pop()
+            if not _limits:
+                limit.restore_original_limits()
 
 
 @lru_cache(maxsize=1)

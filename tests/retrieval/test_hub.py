@@ -5,16 +5,17 @@ import json
 import os
 import pickle
 import shutil
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import huggingface_hub
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import knowgap
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.local import LocalModel
 from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, make_entailment, make_reranker, open_index
-from knowgap.retrieval.hub import model_digest, model_folder
+from knowgap.retrieval.hub import model_digest, model_folder, one_thread
 from tests.lms.local.tiny_models import write_language_model
 from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_encoder
 
@@ -157,6 +158,19 @@ def test_weights_of_torch_are_fetched_where_there_are_no_others(here, monkeypatc
     assert model_folder("lab/safe") == here / "colbert"
     assert model_folder("lab/old") == here / "empty"
     assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True)]
+
+
+def test_blocks_with_one_thread_may_overlap():
+    def threads():
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        with ExitStack() as until_later:
+            with one_thread():
+                until_later.enter_context(one_thread())
+            assert {*threads()} == {1}
+        assert threads() == before != [1]
 
 
 def test_the_digest_is_that_of_names_and_contents(here):
