@@ -37,7 +37,7 @@ from knowgap.retrieval.minilm import (
     tokenizer_of,
     unit,
 )
-from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage import Passage, encodable
 from knowgap.storage.files import json_digest, write_json
 
 SETTINGS, PROJECTION, TOKEN_WEIGHTS = "knowgap.json", "projection.npy", "token_weights.npy"
@@ -155,7 +155,7 @@ class _Named:
 
     def _encoded(self, encode: Any, texts: list[str]) -> list[npt.NDArray[np.float32]]:
         with self._lock, half_precision(self._device):
-            found = encode(texts, convert_to_numpy=True, normalize_embeddings=True, show_progress_bar=False)
+            found = encode(encodable(texts), convert_to_numpy=True, normalize_embeddings=True, show_progress_bar=False)
         return [np.asarray(vectors, dtype=np.float32) for vectors in found]
 
 

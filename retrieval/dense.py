@@ -23,7 +23,7 @@ from knowgap.retrieval.minilm import (
     tokenizer_of,
     unit,
 )
-from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage import Passage, encodable
 
 Embed: TypeAlias = Callable[[list[str]], Any]
 """A function from texts to vectors [texts, dim], such as a `dspy.Embedder`."""
@@ -94,7 +94,7 @@ class DenseEncoder:
 
 
 def _vectors(embed: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    vectors = np.asarray(embed(list(texts)), dtype=np.float32)
+    vectors = np.asarray(embed(encodable(texts)), dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise UsageError(f"the encoder returned an array of shape {vectors.shape} for {len(texts)} texts")
     return vectors

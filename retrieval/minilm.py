@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.bert import Bert
+from knowgap.retrieval.passage import encodable
 from knowgap.storage.files import file_digest, write_file, write_json
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Window:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text, marks included."""
-        encoded = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        encoded = self.tokenizer.encode_batch(encodable(texts), add_special_tokens=False)
         return [len(text.ids) + self.marks for text in encoded]
 
 
@@ -145,7 +146,7 @@ def unit(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
 def token_ids(tokenizer: Tokenizer, texts: Sequence[str], most: int, *marks: int) -> list[list[int]]:
     """Token ids as BERT reads texts: [CLS], marks if any, the text, and [SEP]; a text is cut off at `most` ids."""
-    begin, encoded = [CLS, *marks], tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    begin, encoded = [CLS, *marks], tokenizer.encode_batch(encodable(texts), add_special_tokens=False)
     return [[*begin, *text.ids[: most - len(begin) - 1], SEP] for text in encoded]
 
 

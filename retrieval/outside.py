@@ -20,7 +20,7 @@ from knowgap.errors import (
     shorten,
     without_credentials,
 )
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, encodable, rank_hits
 from knowgap.retrieval.passage_lines import Lines, only_file, passage_of
 
 Found = Sequence[tuple[Passage, float]]
@@ -69,15 +69,14 @@ class Adapter(NeverCopied):
             IndexFolderError: a server refuses the search, or its answer does not hold passages.
         """
         check_k(k)
-        # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
-        encodable = [query.encode("utf-8", "replace").decode() for query in queries]
-        asked = [query for query in dict.fromkeys(encodable) if query.strip()]
+        sent = encodable(queries)
+        asked = [query for query in dict.fromkeys(sent) if query.strip()]
         try:
             found = dict(zip(asked, self._ask(asked, k), strict=True)) if asked else {}
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
             raise IndexFolderError(f"{self.name}: {problem}") from error
-        return [rank_hits(found.get(query, ()), k) for query in encodable]
+        return [rank_hits(found.get(query, ()), k) for query in sent]
 
     @abstractmethod
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:
@@ -135,12 +134,12 @@ class LuceneIndex(Adapter):
 class Server(Adapter):
     """An index behind HTTP; user and password in its address are sent, and left out of messages."""
 
-    def __init__(self, url: str, *, timeout: float = 60.0, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
         import httpx  # whose import takes as long as a search
 
         self.url, self.name = url.rstrip("/"), without_credentials(url)
         # No proxy from the environment: an index server runs on this machine or in its network.
-        self._client = httpx.Client(timeout=timeout, headers=headers, trust_env=False)
+        self._client = httpx.Client(timeout=60.0, headers=headers, trust_env=False)
         self._errors = (httpx.HTTPError, httpx.InvalidURL)
 
     def _send(self, method: str, url: str, **content: Any) -> Any:
@@ -187,17 +186,15 @@ class Elasticsearch(Server):
 
 
 class RemoteRetriever(Server):
-    """Searches an index that `knowgap serve` serves.
+    """Searches an index that `knowgap serve` serves; it sends the key in the environment variable KNOWGAP_INDEX_KEY.
 
     Args:
         url: the address of the server, such as http://127.0.0.1:8894; /search is added if it has no path.
-        timeout: seconds to wait for an answer.
-        key: the server's key, if it asks for one; None takes that of the variable KNOWGAP_INDEX_KEY, if it is set.
     """
 
-    def __init__(self, url: str, *, timeout: float = 60.0, key: str | None = None) -> None:
-        key = key or os.environ.get("KNOWGAP_INDEX_KEY")
-        super().__init__(url, timeout=timeout, headers={"Authorization": f"Bearer {key}"} if key else {})
+    def __init__(self, url: str) -> None:
+        key = os.environ.get("KNOWGAP_INDEX_KEY")
+        super().__init__(url, {"Authorization": f"Bearer {key}"} if key else {})
         if not urlsplit(url).path.strip("/"):
             self.url += "/search"
 

@@ -137,6 +137,11 @@ compete for a rank, by some thousandths or more. Rounding keeps equal passages e
 """
 
 
+def encodable(texts: Iterable[str]) -> list[str]:
+    """Texts for a tokenizer or a server, with a question mark for half of an emoji, which UTF-8 cannot hold."""
+    return [text.encode("utf-8", "replace").decode() for text in texts]
+
+
 def check_k(k: int) -> None:
     """Raise `ValueOutOfBounds` unless `k` is at least 1."""
     if k < 1:

@@ -40,8 +40,9 @@ class Lines:
         """
         with self.path.open("rb") as file:
             file.seek(self._starts[number])
-            line = file.readline().decode().rstrip("\r\n")
+            content = file.readline()
         try:
+            line = content.decode().rstrip("\r\n")
             if not line.startswith("{"):
                 id, text, *title = line.split("\t")
                 return Passage(id, "".join(title), text)
@@ -77,7 +78,8 @@ def passage_of(id: Any, document: Any) -> Passage:
         ValueError: the mapping has no field with text.
     """
     with contextlib.suppress(ValueError):
-        document = json.loads(document) if isinstance(document, str) else document
+        read = json.loads(document) if isinstance(document, str) else None
+        document = read if isinstance(read, (Mapping, str)) else document  # a text may be 1e5, too
     if not isinstance(document, Mapping):
         return Passage(str(id), "", str(document))
     text = next((document[name] for name in _TEXTS if isinstance(document.get(name), str)), None)

@@ -21,7 +21,7 @@ from knowgap.compiling.training.config import TrainingConfig
 from knowgap.compiling.training.fit import TrainingResult, fit
 from knowgap.lms.embedded.span_head import joined, tokenize_pairs
 from knowgap.retrieval.hub import bfloat16_on, choose_device
-from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder, write_weights
+from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder, tokenizer_of, write_weights
 
 _IGNORED = -1e4
 _GROUP = 64  # columns of a matrix that share a step
@@ -48,7 +48,7 @@ def features(tokenizer: Any, examples: Sequence[ReadingExample], config: Trainin
         title = "" if rng.random() < _UNTITLED else example.title
         before = len(joined(title, example.text)) - len(example.text)
         windows = tokenize_pairs(
-            tokenizer.backend_tokenizer, [(question, title, example.text)], config.max_length, config.max_length // 3
+            tokenizer, [(question, title, example.text)], config.max_length, config.max_length // 3
         )
         if example.answers:
             first, last = rng.choice(example.answers)
@@ -125,11 +125,10 @@ def train_reading(data: str | Path, output: str | Path, config: TrainingConfig) 
         DataError: no training file is there, or one holds no JSON records.
         UsageError: as `knowgap.compiling.training.fit.fit`.
     """
-    from transformers import AutoTokenizer, Trainer, TrainingArguments
+    from transformers import Trainer, TrainingArguments
 
     examples = read_examples(data, config.seed)
-    tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()))
-    made = features(tokenizer, examples, config)
+    made = features(tokenizer_of(minilm_folder()), examples, config)
     digest = hashlib.sha256(repr(examples).encode()).hexdigest()
     facts = {"kind": "span head", "encoder": MINILM_DIGEST, "data": digest}
     facts |= {"unmarked": _UNMARKED, "untitled": _UNTITLED}

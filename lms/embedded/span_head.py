@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import minilm_folder, read_weights, tokenizer_of
+from knowgap.retrieval.passage import encodable
 
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens
@@ -100,11 +101,11 @@ def tokenize_pairs(
 ) -> list[Window]:
     """Tokenize (question, title, text): windows of at most `window` tokens; those of a passage share `overlap` tokens.
 
-    The padding and truncation of the tokenizer, one of the library `tokenizers`, are changed, so that only one thread
-    may use it at a time.
+    The truncation of the tokenizer, one that `tokenizer_of` makes, is changed, so that only one thread may use it at a
+    time.
     """
-    tokenizer.no_padding()
     tokenizer.no_truncation()
+    pairs = [(asked, title, text) for asked, title, text in map(encodable, pairs)]
     asked = tokenizer.encode_batch([asked for asked, _, _ in pairs])
     ends = (max(end for _, end in text.offsets[:_QUESTION_TOKENS]) for text in asked)
     tokenizer.enable_truncation(window, stride=overlap, strategy="only_second")

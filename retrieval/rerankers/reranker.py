@@ -16,7 +16,7 @@ from knowgap.errors import CheckpointError
 from knowgap.plugins import make
 from knowgap.retrieval.hub import choose_device, half_precision, loading_model
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.passage import SCORE_DECIMALS, NeverCopied
+from knowgap.retrieval.passage import SCORE_DECIMALS, NeverCopied, encodable
 from knowgap.storage.files import file_digest, folder_digest
 
 _CACHED_PAIRS = 262_144
@@ -64,7 +64,7 @@ class PairScorer(NeverCopied, ABC):
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One score for each pair of texts; only those that are not in the cache are computed, each once."""
-        return self.cache.get(pairs, self._score)
+        return self.cache.get([(one, other) for one, other in map(encodable, pairs)], self._score)
 
     @abstractmethod
     def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]: ...
@@ -109,7 +109,8 @@ def make_reranker(name: str | Path) -> Reranker:
     """
     if str(name) == "embedded":
         name = "knowgap.retrieval.rerankers.relevance:EmbeddedReranker"
-    return make("reranker", name, Reranker) or CrossEncoderReranker(name)
+    found = make("reranker", name, Reranker)
+    return CrossEncoderReranker(name) if found is None else found
 
 
 def is_bge_base(reranker: object) -> bool:

@@ -101,7 +101,7 @@ class RetrieverConformance:
             with pytest.raises(ValueOutOfBounds, match="k = "):
                 retriever.search(QUERIES, k)
 
-    @pytest.mark.parametrize("query", ["北京是中国的首都", "Ærøskøbing – \u202e naïve 🦊", "a\x00b", "word " * 2000])
+    @pytest.mark.parametrize("query", ["北京是中国的首都", "Ærøskøbing \u202e 🦊 \ud83d", "a\x00b", "word " * 2000])
     def test_odd_queries(self, retriever, query):
         (hits,) = retriever.search([query], 5)
         assert len(hits) <= 5
@@ -230,6 +230,12 @@ class UpdateConformance:
         assert index.add([new], replace=True) == 1
         assert sorted(map(str, index)) == sorted(map(str, [*left[1:], new]))
         assert len(index) == len(left)
+
+    def test_half_of_a_character_does_no_harm(self, tmp_path):
+        added, built = (Passage(name, "Half", f"{name} until it is cut off here \ud83d") for name in ("added", "built"))
+        index = self.make([built, *corpus(12)], tmp_path / "index")
+        assert index.add([added]) == 1
+        assert index.search([str(added)], 1)[0][0].passage == added
 
     def test_a_damaged_file_of_a_change_is_noticed(self, index):
         index.add(NEW)

@@ -59,6 +59,8 @@ def test_vectors_do_not_depend_on_the_batch():
     alone = np.concatenate([minilm.sentence_vectors([text]) for text in texts])
     np.testing.assert_allclose(together, alone, atol=5e-3)
     assert minilm.sentence_vectors([]).shape == (0, 384)
+    half, marked = minilm.sentence_vectors(["half \ud83d", "half ?"])
+    np.testing.assert_array_equal(half, marked)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +78,4 @@ def test_altered_or_absent_weights_are_refused(monkeypatch, name, value, problem
 
 
 def test_a_window_counts_the_marks():
-    assert embedded_window().count(["", "a town"]) == [2, 4]
+    assert embedded_window().count(["", "a town", "half \ud83d"]) == [2, 4, 4]

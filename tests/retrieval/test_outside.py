@@ -17,6 +17,7 @@ from knowgap.retrieval import BM25Index, Passage, RemoteRetriever
 from knowgap.retrieval.indexes import as_retriever
 from knowgap.retrieval.minilm import sentence_vectors
 from knowgap.retrieval.outside import open_outside
+from knowgap.retrieval.passage_lines import passage_of
 from knowgap.service import Server
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
 
@@ -55,15 +56,21 @@ def test_a_folder_of_faiss(tmp_path, measure):
     [
         ("corpus.jsonl", json.dumps(ROWS[0]) + "\n", r"\(2, 384\) .* \(1, 384\)"),
         ("corpus.jsonl", '{"id": 1}\n' * 2, "its fields are id"),
+        ("corpus.jsonl", b'{"id": "caf\xe9"}\n' * 2, "has no passage"),
         ("other.faiss", "", r"found: flat\.index and other.faiss"),
         ("narrow", "", r"\(2, 8\) .* \(2, 384\)"),
     ],
 )
 def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path, name, content, problem):
     folder = write_faiss(tmp_path / "faiss", faiss.IndexFlatIP(8) if name == "narrow" else None)
-    (folder / name).write_text(content, encoding="utf-8")
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(IndexForeign, match=problem):
         open_outside(f"faiss:{folder}").search(["Tarn?"], 1)
+
+
+@pytest.mark.parametrize("text", ["Tarn is a town.", "null", "1e5", "[1]"])
+def test_a_plain_text_stays_as_it_is(text):
+    assert passage_of("1", text) == Passage("1", "", text)
 
 
 def respond(request):
@@ -146,15 +153,17 @@ class TestRemote(RetrieverConformance):
         return cls.running.enter_context(closing(RemoteRetriever(server.url)))
 
 
-def test_remote_equals_local():
+def test_remote_equals_local(monkeypatch):
     index = BM25Index.from_passages(corpus())
     with serving(index, key="sesame") as server:
         served = {"engine": "bm25", "digest": index.digest}
         assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok", "program": "knowgap/rag", "index": served}
-        with closing(RemoteRetriever(server.url, key="sesame")) as remote:
+        monkeypatch.setenv("KNOWGAP_INDEX_KEY", "sesame")
+        with closing(RemoteRetriever(server.url)) as remote:
             assert remote.search(QUERIES, 7) == index.search(QUERIES, 7)
             assert remote.digest == index.digest
             assert remote.search([f"{QUERIES[0]}\ud800"], 2) == index.search([f"{QUERIES[0]}?"], 2)
+        monkeypatch.delenv("KNOWGAP_INDEX_KEY")
         with closing(RemoteRetriever(server.url)) as remote, pytest.raises(IndexFolderError, match="send the key"):
             remote.search(QUERIES, 7)
 

@@ -34,7 +34,7 @@ def test_scores_of_a_reranker_do_not_depend_on_order_batch_or_repetition(models,
     assert all(isinstance(score, float) for score in scores)
     assert other.score(some) == pytest.approx([scores[PAIRS.index(pair)] for pair in some], abs=2e-3)
     assert one.score([]) == []
-    assert len(one.score([("", ""), (" ", "text"), ("query", " ")])) == 3
+    assert len(one.score([("", ""), (" ", "text"), ("query", " "), ("half \ud83d", "half \ud83d")])) == 4
     assert isinstance(one, Reranker)
     assert copy.deepcopy(one) is one
 
@@ -64,6 +64,7 @@ def test_probabilities_of_entailment(models, kind):
     assert len(set(values)) > (1 if kind == "grounding" else 3)
     assert model.entails([CLAIMS[5], CLAIMS[2], CLAIMS[5]]) == [values[5], values[2], values[5]]
     assert model.entails([]) == []
+    assert len(model.entails([("half \ud83d", "half \ud83d")])) == 1
     assert model.default_threshold == 0.5
     assert model.name
     assert copy.deepcopy(model) is model

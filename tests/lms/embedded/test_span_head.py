@@ -40,8 +40,10 @@ def test_questions_and_passages_of_any_length():
     filler = "The river is slow and brown in summer, and many birds nest in the reeds along its banks. " * 30
     [found] = span_head().candidates("Who built Pont Halmay?", [("", filler + _BRIDGE[1])])
     assert found[0].start > len(filler)
-    for question in ("Who built it? " * 200, "誰" * 3000, "\u202e" * 500):
+    for question in ("Who built it? " * 200, "誰" * 3000, "\u202e" * 500, "Who built it \ud83d?"):
         assert span_head().candidates(question, [_BRIDGE])[0]
+    half, marked = (span_head().candidates("Who built it?", [("", _BRIDGE[1] + end)]) for end in ("\ud83d", "?"))
+    assert [c.start for c in half[0]] == [c.start for c in marked[0]]
 
 
 def test_weights_for_another_encoder_are_refused(tmp_path):
