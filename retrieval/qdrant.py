@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from knowgap.errors import (
+    DataError,
     IndexDamaged,
     IndexFolderError,
     IndexMissing,
@@ -56,7 +57,7 @@ class QdrantIndex(Index):
     Raises:
         IndexFolderError: another collection of that name exists at a build.
         IndexDamaged: there is no such collection when the index is opened.
-        UsageError, IndexMissing: see `Points`.
+        UsageError, IndexMissing, IndexFolderError: see `Points`.
     """
 
     engine: ClassVar[str] = "qdrant"
@@ -69,6 +70,7 @@ class QdrantIndex(Index):
         self.points = Points(self.manifest.settings["collection"])
         weakref.finalize(self, self.points.client.close)  # when the last search has ended, too
         if not self.points.exists:
+            self.close()
             raise IndexDamaged(f"{path}: its collection {self.points.name!r} does not exist; build the index again")
 
     @classmethod
@@ -98,19 +100,29 @@ class QdrantIndex(Index):
             scored = ((Passage(**point.payload), round(point.score, SCORE_DECIMALS)) for point in found)
             yield rank_hits(scored, k)
 
-    def add(self, passages: Iterable[Passage], *, replace: bool = True) -> int:
-        """Add passages, also in the place of those with the same ids, and return how many."""
+    def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
+        """Add passages as `FolderIndex.add` does, and return how many; raises `DataError` for an id in use."""
         new = list(passages)
+        used = set() if replace else {*self._known(passage.id for passage in new)}
+        for passage in new:
+            if passage.id in used:
+                raise DataError(f"the id {passage.id!r} is already in use; ids must be unique", field="id")
+            used.add(passage.id)
         for batch in batches(new, _AT_ONCE):
             self.points.upload(batch, self.encoder)
         return self._changed([[passage.id, passage.title, passage.text] for passage in new])
 
     def delete(self, ids: Iterable[str]) -> int:
         """Delete passages by id, and return how many the index had."""
-        known = self.points.ask("retrieve", [_point_id(name) for name in sorted(set(ids))])
+        known = self._known(ids)
         if known:
-            self.points.ask("delete", [record.id for record in known])
-        return self._changed(sorted(record.payload["id"] for record in known))
+            self.points.ask("delete", [*known.values()])
+        return self._changed(sorted(known))
+
+    def _known(self, ids: Iterable[str]) -> dict[str, str]:
+        """The points of passages by the ids that the index has."""
+        names = [_point_id(name) for name in sorted(set(ids))]
+        return {record.payload["id"]: record.id for record in self.points.ask("retrieve", names)}
 
     def _changed(self, content: list[Any]) -> int:
         """Update the number of passages and the digest of all changes in the manifest."""
