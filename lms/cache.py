@@ -40,10 +40,13 @@ class Store:
         self._database.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
 
     def get(self, key: str) -> Any:
-        """The value of a key, or None."""
+        """The value of a key; None if there is none, or it cannot be read since a library has changed."""
         with self._lock:
             found = self._database.execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
-        return None if found is None else pickle.loads(found[0])
+        try:
+            return None if found is None else pickle.loads(found[0])
+        except Exception:  # of any type
+            return None
 
     def set(self, key: str, value: Any) -> None:
         """Store a value."""

@@ -47,7 +47,7 @@ def make_entailment(name: str | Path) -> EntailmentModel:
     """
     if str(name) == GroundingEntailment.name:
         return GroundingEntailment()
-    if outside := make("entailment model", name, EntailmentModel):
+    if (outside := make("entailment model", name, EntailmentModel)) is not None:
         return outside
     with loading_model(name) as (source, arguments):
         from transformers import AutoConfig

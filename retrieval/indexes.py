@@ -12,12 +12,12 @@ prints what they find on other questions.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from pkgutil import resolve_name
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from typing_extensions import Self
@@ -43,10 +43,11 @@ class BM25Index(FolderIndex):
     @classmethod
     def from_passages(cls, passages: Iterable[Passage], **options: Any) -> Self:
         """An index in a temporary folder, which is removed with the object; arguments and errors as for `build`."""
-        folder = Path(tempfile.mkdtemp(prefix="knowgap-"))
-        index = cls.build(passages, folder / "index", **options)
-        weakref.finalize(index, shutil.rmtree, folder, ignore_errors=True)
-        return index
+        with ExitStack() as until_then:
+            folder = until_then.enter_context(TemporaryDirectory(prefix="knowgap-", ignore_cleanup_errors=True))
+            index = cls.build(passages, Path(folder) / "index", **options)
+            weakref.finalize(index, until_then.pop_all().close)
+            return index
 
 
 class ColBERTIndex(FolderIndex):
@@ -130,8 +131,9 @@ def as_retriever(retriever: Any) -> Any:
     if isinstance(retriever, (str, Path)):
         if is_address(str(retriever)):
             return RemoteRetriever(str(retriever))
-        found = open_outside(retriever) or make("retriever", retriever, Retriever)
-        return found or open_index(retriever)
+        found = open_outside(retriever)
+        found = make("retriever", retriever, Retriever) if found is None else found
+        return open_index(retriever) if found is None else found
     if retriever is None or isinstance(retriever, Retriever):
         return retriever
     raise UsageError(f"an index, its folder or the URL of its server, not {shorten(repr(retriever), 60)}")

@@ -125,11 +125,6 @@ class PlaidIndex(Index):
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             _Indexer(config, build.store, build.encoder, build.report).run([])
 
-    @property
-    def digest(self) -> str | None:
-        """The digest of settings, passages and checkpoint; None for a folder of colbert-ai alone."""
-        return self.manifest.digest if self.manifest.segments else None
-
     def __len__(self) -> int:
         return len(self._lengths)
 

@@ -39,6 +39,7 @@ TITLES = frozenset(_TITLES.split())
 """English words before a name that another text may leave out."""
 
 _IDEOGRAPHIC_STOP = re.compile(r"(?<=[。！？])(?![。！？」』”’）])")
+_OPENINGS = re.compile(r"(?:^|[.!?:]\s|\n)\W*")  # what is before the first word of a sentence
 _ITEM = re.compile(r"^(?=[•*-] \S|[^\s:;][^:;\n]{0,60}: [^;\n]*; )", re.M)
 """Where the item of a list begins, or a row of a table that names its columns: `version: 2.2; codename: Potato`."""
 
@@ -142,9 +143,9 @@ def names(text: str) -> list[Name]:
         else:
             runs.append([match])
         end = match.end()
-    found = list[Name]()
+    found, openings = list[Name](), {match.end() for match in _OPENINGS.finditer(text)}
     for run in runs:
-        opens = re.search(r"(?:^|[.!?:]\s|\n)\W*$", text[: run[0].start()]) is not None
+        opens = run[0].start() in openings
         while run and (_is_grammar(run[0][0]) or (opens and re.search(".{3}(?:ed|ing|ly)$", run[0][0]))):
             run, opens = run[1:], False
         parts = re.sub(r"\b(\w) (?=\w\b)", r"\1", " ".join(match[0] for match in run)).split()

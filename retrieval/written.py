@@ -55,6 +55,7 @@ _SCALES = {
     **dict.fromkeys(("億", "亿", "억"), 10**8),
     **dict.fromkeys(("billion", "billions", "milliarde", "milliarden", "mrd", "milliard", "milliards"), 10**9),
 }
+_MOST = 10**300  # what a word a hundred times over says is no number
 _LEAST = 3  # a smaller number in words is often none: "one of them", "the two", "a second"
 _CENTURY = r"\W?\s*(?:century|centuries|jahrhundert|siecle|世紀|世纪)"
 _JOIN = r"(?:(?:(?<=hundred)|(?<=thousand)|(?<=million))\sand)?[\s-]"
@@ -151,7 +152,7 @@ def _value(parts: list[int]) -> float:
             section = (section or 1) * 100
         else:
             section = section * 100 + part if 10 <= section < 100 and part >= 10 else section + part
-    return float(total + section)
+    return float(min(total + section, _MOST))
 
 
 def _values(words: set[str]) -> set[float]:

@@ -163,7 +163,8 @@ def _numbered(value: Any) -> Iterator[tuple[int, str, str]]:
     """Yield (id, title, text) of passages, given as mappings, as `Title | text` or as plain texts."""
     for number, item in enumerate(value if isinstance(value, list) else strings(value), start=1):
         if isinstance(item, Mapping):
-            yield int(item.get("id", number)), str(item.get("title", "")), str(item.get("text", ""))
+            id = str(item.get("id"))
+            yield int(id) if id.isdecimal() else number, str(item.get("title", "")), str(item.get("text", ""))
         else:
             yield number, *_titled(str(item))
 

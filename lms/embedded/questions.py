@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import count, pairwise
 
 from knowgap.lms.embedded.text import fold, names_in, stems
 from knowgap.retrieval.words import FUNCTION_WORDS, words
@@ -96,7 +96,9 @@ def names_of(text: str, titles: tuple[str, ...] = ()) -> list[str]:
 
 def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
     """Put keys in the place of titles, quoted texts and names, so that none of their words is read."""
-    names: list[str] = []
+    names: list[str] = re.findall(r"Qx\d+q", text)  # codes that look like keys
+    numbers = count()
+    text = re.sub(r"Qx\d+q", lambda _: f"Qx{next(numbers)}q", text)
 
     def hide(start: int, end: int) -> None:
         nonlocal text

@@ -153,8 +153,8 @@ class Index(NeverCopied, ABC):
 
     @property
     def digest(self) -> str | None:
-        """A digest of what the index is made of and how it was changed."""
-        return self.manifest.digest
+        """A digest of what the index is made of and how it was changed; None for a folder of colbert-ai alone."""
+        return self.manifest.digest if self.manifest.segments else None
 
     @property
     def encoder(self) -> Any:

@@ -1,5 +1,6 @@
 """Language models by name and options, the check that one answers, and a quiet DSPy."""
 
+import importlib
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import pytest
 from knowgap.compiling.evaluation.provenance import lm_settings
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 from knowgap.lms import ExtractiveEngine, check_reachable, make_lm, quiet_dspy
+from knowgap.lms.cache import Store
 from knowgap.lms.providers import parse_options
 
 
@@ -94,6 +96,21 @@ def test_threads_share_the_one_file_of_the_cache(tmp_path, monkeypatch):
         assert opened() <= before + 2  # SQLite's log and its index
     quiet_dspy()
     assert not dspy.cache.enable_disk_cache
+
+
+class Gone:
+    """Its class is in a module that is not there any more when it is read."""
+
+    def __reduce__(self):
+        return importlib.import_module, ("gone",)
+
+
+def test_what_cannot_be_read_any_more_is_not_in_the_cache(tmp_path):
+    store = Store(tmp_path)
+    store.set("key", Gone())
+    assert store.get("key") is None
+    store.set("key", "again")
+    assert store.get("key") == "again"
 
 
 def test_options_are_read_by_their_kind():

@@ -68,6 +68,7 @@ def test_another_subject_shares_few_words():
     found = grounded("Rivers rise in the hills and flow to the sea.", [BRENNER])
     assert (found.absent, found.share, found.holds) == ((), 0.0, False)
     assert grounded("Rivers rise in 1961.", []).absent == ("1961",)
+    assert not grounded("hundred " * 160, [BRENNER]).holds
 
 
 def test_the_rule_is_an_entailment_model():

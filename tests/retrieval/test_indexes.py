@@ -92,8 +92,13 @@ def test_the_folder_of_an_index_of_passages_goes_with_it():
     folder = index.path
     del index
     assert not folder.parent.exists()
+
+
+def test_a_build_that_fails_leaves_no_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(DataError, match="no passages"):
         BM25Index.from_passages([])
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_title_counts_twice():

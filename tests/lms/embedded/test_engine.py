@@ -54,6 +54,7 @@ def test_it_answers_with_reasoning_on_request_and_without_blocking():
 
 
 CONTEXT = [f"{passage.title} | {passage.text}" for passage in PASSAGES]
+NAMED = [{"id": f"{passage.title}#1", "title": passage.title, "text": passage.text} for passage in PASSAGES]
 NATIONS = "Is Ilse Morn of the same nationality as Ola Fisk?"
 DIRECTORS = ["Ilse Morn was a Danish director.", "Ola Fisk is a Norwegian director."]
 PEOPLE = ["Orle | Orle has 1,200 inhabitants."]
@@ -64,6 +65,7 @@ PEOPLE = ["Orle | Orle has 1,200 inhabitants."]
     [
         ("question, context -> answer", QUESTION, CONTEXT, "Aarhus"),
         ("context: list[str], question -> answer: str, reasoning: str", QUESTION, CONTEXT, "Aarhus"),
+        ("question, context: list[dict[str, str]] -> answer", QUESTION, NAMED, "Aarhus"),
         ("question, context: list[str] -> answer: bool", NATIONS, DIRECTORS, False),
         ("question, context: list[str] -> answer: int", "What is the population of Orle?", PEOPLE, 1200),
     ],

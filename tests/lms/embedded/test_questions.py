@@ -28,6 +28,7 @@ from knowgap.lms.embedded.questions import kind_asked, plan
          ["What is the company that made Gold?", "Where does #1 have its seat?"]),
         ("The person who wrote Gold was born when?", ["Who is The person who wrote Gold?", "#1 was born when?"]),
         ("Who is the goalkeeper of Orle United?", ["Who is the goalkeeper of Orle United?"]),
+        ("When was the maker of Qx12q born?", ["Who is the maker of Qx12q?", "When was #1 born?"]),
         ("What is photosynthesis?", ["What is photosynthesis?"]),
         ("What is the weight of a MIME-info glob?", ["What is the weight of a MIME-info glob?"]),
         ("Who made the globs of MIME-info?", ["Who made the globs of MIME-info?"]),
