@@ -140,12 +140,12 @@ def compile(
         if options:
             raise UsageError(f"a study takes no {', '.join(options)}: its settings are those of StudyConfig")
         config = study or StudyConfig()
-        if config.storage is None and folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            config = config.model_copy(update={"storage": folder / "study.db"})
         parts = dict(zip(("dev", "train", "held-out"), split_off(dev, train, config.hold_out, run.seed), strict=True))
         data = replace(data, splits={**data.splits, **parts})
         _check_scorable(several, data, ["held-out"], *metric)
+        if config.storage is None and folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            config = config.model_copy(update={"storage": folder / "study.db"})
         chosen, screening = _study(several, parts["dev"], parts["train"], metric, config, teacher_lm, run)
         found = Compiled(chosen.program, several[0], chosen, screening, parts["held-out"])
         if config.hold_out != 0:

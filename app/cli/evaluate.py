@@ -173,9 +173,7 @@ def open_job(
         get_metric(name)
     dataset = factories.load_data(options, split_as)
     if split_as is not None and any(each for name, each in dataset.splits.items() if name != split_as):
-        raise UsageError(
-            "--whole takes one file; these questions are divided: leave it out, or name one of their files"
-        )
+        raise UsageError("--whole takes one file; these questions are divided: leave it out, or name one of the files")
     for split in splits:
         dataset.questions(split, options.limit)
     generated = all(each.generator is not None for each in checked) and "judged_accuracy" not in metrics

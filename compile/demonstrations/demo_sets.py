@@ -66,11 +66,6 @@ class DemoSets(BaseModel, extra="forbid"):
         return drawn
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """How many sets there are, by predictor."""
-        return {name: len(options) for name, options in self.sets.items()}
-
-    @property
     def bootstrapped(self) -> dict[str, int]:
         """The first bootstrapped set by predictor; the program's own if there is none."""
         return {name: min(own + 1, len(self.sets[name]) - 1) for name, own in self.own.items()}

@@ -87,7 +87,8 @@ class Objective(Generic[P]):
     ) -> None:
         self.program: P = as_program(program)
         self.config, self.demos, self.run = config, demos or DemoSets(), run
-        self.space = SearchSpace(self.program, self.config, num_demo_sets=self.demos.sizes)
+        choices = {name: len(sets) for name, sets in self.demos.sets.items()}
+        self.space = SearchSpace(self.program, self.config, num_demo_sets=choices)
         questions = devset.questions("dev") if isinstance(devset, Dataset) else list(devset)
         self.questions = dict(zip(check_examples(questions, "devset"), questions, strict=True))
         [(self.metric, self._measure), *_] = named_metrics(metric).items()

@@ -63,11 +63,6 @@ class StudyResult(Generic[P]):
         return [trial for trial in self.trials if trial.state == TrialState.COMPLETE]
 
     @property
-    def default(self) -> FrozenTrial | None:
-        """The trial with the defaults and no demonstrations; None if it is not complete."""
-        return next((trial for trial in self.complete if trial.user_attrs.get(LABEL) == DEFAULT), None)
-
-    @property
     def spent(self) -> Usage:
         """What all trials, the failed ones included, and the demonstrations cost."""
         return spent_in(self.study.get_trials(deepcopy=False)) + self.objective.demos.spent

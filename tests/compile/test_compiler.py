@@ -58,35 +58,25 @@ def test_an_optimizer_that_finds_nothing_says_so():
     assert found.summary.startswith("nothing was found")
 
 
-def test_what_could_not_be_saved_is_refused_before_anything_is_asked(tmp_path):
+def test_what_could_not_be_saved_or_scored_is_refused_before_anything_is_asked(tmp_path):
     class Nested(RAG):
         name = "nested"
 
-    examples, (lm, engine) = make_examples(4), reading_lm()
+    examples, (lm, engine) = make_examples(60), reading_lm()
     retriever = make_retriever(examples)
+    half_gold = {"dev": examples, "test": [examples[0].copy(gold_ids=[])]}
     (tmp_path / "taken" / "artifact").mkdir(parents=True)
     (tmp_path / "taken" / "artifact" / "notes.txt").write_text("mine")
-    for program, output, message in (
-        (Nested(retriever), "new", "could not be loaded again"),
-        (RAG(retriever), "taken", "is not an artifact"),
+    for program, questions, output, message in (
+        (Nested(retriever), examples, "new", "could not be loaded again"),
+        (RAG(retriever), examples, "taken", "is not an artifact"),
+        (RAG(retriever), examples, "new", "held-out questions: the id 'q.+' is used twice"),  # by both splits
+        (RAG(retriever), Dataset("mine", half_gold, [], ""), "new", "names no gold passages"),
     ):
-        with pytest.raises(UsageError, match=message):
-            compile(program, examples, "f1", trainset=examples, run=Run(lm), output=tmp_path / output)
+        with pytest.raises((UsageError, DataError), match=message):
+            compile(program, questions, "recall", trainset=examples, run=Run(lm), output=tmp_path / output)
     assert engine.calls == []
     assert not (tmp_path / "new").exists()
-
-
-def test_what_could_not_be_scored_in_the_end_is_refused_before_anything_is_asked(tmp_path):
-    dev, train, (lm, engine) = make_examples(40), make_examples(60), reading_lm()
-    without_gold = [example.copy(gold_ids=[]) for example in make_examples(4, "t")]
-    for questions, metric, field in (
-        (dev, "f1", "id"),  # those that are held out have the same ids
-        (Dataset("mine", {"dev": dev, "test": without_gold}, [], "x"), "recall", "gold_ids"),
-    ):
-        program = RAG(make_retriever([*dev, *train]))
-        with pytest.raises(DataError) as refusal:
-            compile(program, questions, metric, trainset=train, run=Run(lm), output=tmp_path)
-        assert (refusal.value.field, engine.calls) == (field, [])
 
 
 class Weak(Tunable):

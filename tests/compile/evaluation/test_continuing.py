@@ -41,41 +41,31 @@ def test_a_model_that_cannot_be_asked_ends_the_run_and_the_same_call_goes_on(
     assert (found.failures, found.mean(), len(engine.calls)) == ([], 1.0, asked + len(examples))
 
 
-def test_a_lost_question_is_named_and_asked_again_by_the_next_run(program, examples, path, caplog):
+@pytest.mark.parametrize("act", ["answer", "correct"])  # a call of the program, and one of the judge
+def test_a_lost_question_is_named_and_asked_again_by_the_next_run(program, examples, path, caplog, act):
     def rule(outputs, inputs):
-        if inputs["question"] == examples[4].question and not caplog.records:
-            raise LanguageModelUnreachable("connection reset")
-        return reading_rule(outputs, inputs)
+        if act in outputs and inputs["question"] == examples[4].question and not caplog.records:
+            raise LMTimeoutError("connection reset", model="test/scripted")
+        return {"correct": True} if "correct" in outputs else reading_rule(outputs, inputs)
 
-    lm, engine = scripted_lm(rule)
-    found = evaluate(program, examples, "f1", run=Run(lm=lm), output=path)
-    assert found.lost == [examples[4].id]
+    (lm, engine), metrics = scripted_lm(rule), ["f1", "judged_accuracy"]
+    found = evaluate(program, examples, metrics, run=Run(lm=lm), output=path)
+    assert (found.lost, found.mean("judged_accuracy")) == ([examples[4].id], 7 / 8)
     assert (found.summary()["lost"], found.summary()["failed"]) == (1, 1)
     [said] = [record.getMessage() for record in caplog.records if record.name == "knowgap"]
     assert f"1 of 8 questions could not reach the language model and count as failed ({examples[4].id})" in said
-    again = evaluate(program, examples, "f1", run=Run(lm=lm), output=path)
+    again = evaluate(program, examples, metrics, run=Run(lm=lm), output=path)
     assert again.lost == again.failures == []
-    assert len(engine.calls) == 8
+    assert len(engine.calls) == 2 * 8 + (act == "correct")  # the answer that was not judged is asked for again
 
 
-@pytest.mark.parametrize("error", [LMTimeoutError, LMAuthError])
-def test_a_judge_that_cannot_be_asked_loses_the_question_or_ends_the_run_in_one_line(program, examples, path, error):
-    def judge(outputs, inputs):
-        if "q4" in inputs["question"] and fails:
-            raise error("no", model="test/scripted")
-        return {"correct": True}
+def test_a_judge_that_refuses_the_key_ends_the_run_as_a_program_does(program, examples):
+    def refuse(outputs, inputs):
+        raise LMAuthError("no", model="test/scripted")
 
-    (lm, _), fails = scripted_lm(by_output({"correct": judge, "answer": reading_rule})), True
-    asked = (program, examples, ["f1", "judged_accuracy"])
-    if error is LMAuthError:
-        with pytest.raises(LanguageModelError):
-            evaluate(*asked, run=Run(lm=lm), output=path)
-        return
-    found = evaluate(*asked, run=Run(lm=lm), output=path)
-    assert (found.lost, len(found.failures), found.mean("judged_accuracy")) == (["q4"], 1, 7 / 8)
-    fails = False
-    found = evaluate(*asked, run=Run(lm=lm), output=path)
-    assert (found.lost, found.failures, found.mean("judged_accuracy")) == ([], [], 1.0)
+    lm, _ = scripted_lm(by_output({"correct": refuse, "answer": reading_rule}))
+    with pytest.raises(LanguageModelError):
+        evaluate(program, examples, "judged_accuracy", run=Run(lm=lm))
 
 
 def test_answers_without_traces_are_asked_again_for_them(program, examples, path):

@@ -32,8 +32,8 @@ def test_the_defaults_come_first_and_are_never_undercut(study):
     found, engine = study
     assert (found.stopped, len(found.trials)) == ("trials", 24)
     assert [trial.user_attrs.get("label") for trial in found.trials[:3]] == ["default", "bootstrapped", None]
-    assert (found.default.values, found.trials[1].values) == ([0.3], [0.4])  # without and with demonstrations
-    assert found.best.values[0] == max(trial.values[0] for trial in found.complete) >= found.default.values[0]
+    assert (found.trials[0].values, found.trials[1].values) == ([0.3], [0.4])  # without and with demonstrations
+    assert found.best.values[0] == max(trial.values[0] for trial in found.complete) >= found.trials[0].values[0]
     stopped = [trial for trial in found.trials if trial not in found.complete]
     assert stopped
     with pytest.raises(StudyError, match="no trial was completed"):
