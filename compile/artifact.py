@@ -129,8 +129,7 @@ def load(
         UnknownName: a model for a program that has no such part.
 
     Warns:
-        UserWarning: the index, a model, the language model or DSPy differ from those it was compiled with, or a model
-            that it had is not given.
+        UserWarning: it was compiled with another index, model, language model or DSPy, or with a model that is absent.
 
     >>> import knowgap
     >>> folder = knowgap.save(knowgap.get_program("direct")(), "to-load", lm="openai/any")

@@ -65,10 +65,9 @@ class Compiled(Generic[P]):
         """One line that says what was found."""
         if self.study is not None:
             return str(self.study) if self.verdict is None else f"{self.study}; {self.verdict.text}"
-        if state_of(self.program) == state_of(self.before):
-            return "nothing was found that changes the program"
         found = changes(self.before, self.program).items()
-        return ", ".join(f"{name}: {before} → {after}" for name, (before, after) in found) or "new instructions"
+        told = ", ".join(f"{name}: {before} → {after}" for name, (before, after) in found)
+        return told or ("new instructions" if state_of(self.program) != state_of(self.before) else "nothing was found")
 
 
 def compile(
@@ -184,10 +183,8 @@ def _study(
 ) -> tuple[StudyResult[P], Evaluations | None]:
     """Study a program, or the best two of several; return the study with the best trial, and how two were selected."""
     by_name: dict[str, P] = named_programs(programs)
-    known, screening = {name for program in by_name.values() for name in program.hyperparameters()}, None
-    for name in (*(config.include or ()), *config.ranges):
-        if name not in known:
-            raise UnknownName.among(f"hyperparameter of {', '.join(by_name)}", name, known)
+    config.check_names(*by_name.values())
+    screening = None
     if len(by_name) > 2:
         screening = evaluate(by_name, dev, metric, run=run.part("screening"))
         order = sorted(by_name, key=lambda name: (-screening[name].mean(), screening[name].costs()["lm_calls"] or 0.0))
@@ -195,7 +192,7 @@ def _study(
         by_name = {name: by_name[name] for name in order[:2]}
     studies = list[StudyResult[P]]()
     for program in by_name.values():
-        own = config if len(by_name) == 1 else config.half()
+        own = config if len(by_name) == 1 else config.half_for(program)
         studies.append(run_study(program, dev, train, metric, config=own, teacher_lm=teacher_lm, run=run))
     best = choose([each.best for each in studies], config.tolerance)
     return next(each for each in studies if each.best is best), screening

@@ -116,10 +116,7 @@ def build_index(
 
 
 def kept_folder(folder: str | Path, kept: Path) -> Path:
-    """The folder, in `kept`, of the indexes that are kept of a folder of documents, each in a folder of its engine.
-
-    Its name changes with the folder's place and the format of indexes.
-    """
+    """The folder, in `kept`, of the indexes of a folder of documents, one for each engine; its name has the format."""
     whole = Path(folder).absolute()
     key = hashlib.sha256(os.fsencode(whole)).hexdigest()[:12]
     return kept / f"{whole.name or 'root'}-{key}-format{FORMAT_VERSION}"

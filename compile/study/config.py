@@ -9,7 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from knowgap.compiling.settings import Settings
+from knowgap.errors import UnknownName
 from knowgap.lms.metering import Usage
+from knowgap.programs.base import Program
 
 
 def _names(given: Any) -> Any:
@@ -59,13 +61,23 @@ class StudyConfig(Settings, frozen=True):
     max_calls: int | None = Field(default=None, ge=0)
     max_money: float | None = Field(default=None, ge=0)
 
-    def half(self) -> StudyConfig:
-        """The settings of the study of one of two programs: half of the trials and limits."""
+    def check_names(self, *programs: Program) -> None:
+        """Raise `UnknownName` for a hyperparameter that none of the programs has."""
+        known = {name for program in programs for name in program.hyperparameters()}
+        for name in [*(self.include or ()), *self.ranges]:
+            if name not in known:
+                raise UnknownName.among(f"hyperparameter of {', '.join(each.name for each in programs)}", name, known)
+
+    def half_for(self, program: Program) -> StudyConfig:
+        """The settings of the study of one of two programs: half of the trials and limits, and its own names."""
+        declared = program.hyperparameters()
         halves: dict[str, Any] = {
             name: math.ceil(limit / 2) if isinstance(limit, int) else limit / 2
             for name in ("n_trials", "max_calls", "max_money")
             if (limit := getattr(self, name)) is not None
         }
+        halves["include"] = self.include and [name for name in self.include if name in declared]
+        halves["ranges"] = {name: range for name, range in self.ranges.items() if name in declared}
         return self.model_copy(update=halves)
 
     def exceeded(self, spent: Usage) -> str:

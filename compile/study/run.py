@@ -79,7 +79,7 @@ def run_study(
         raise UsageError(f"max_money cannot be kept, since the prices of {asked} are not known: limit max_calls")
     questions = [each.copy(id=id) for id, each in zip(check_examples(devset, "devset"), devset, strict=True)]
     random.Random(run.seed).shuffle(questions)
-    SearchSpace(program, config, num_demo_sets={"": 1})  # a wrong range is refused before anything is kept
+    SearchSpace(program, config, num_demo_sets={"": 1})  # a wrong name or range is refused before anything is kept
     about = {
         **answers_about(provenance_of(program, devset, run.lm, metrics={name: measure}), [name], devset),
         "kind": "study",

@@ -32,10 +32,11 @@ class SearchSpace:
 
     Args:
         program: the program with the hyperparameters; those that are not searched keep its values.
-        config: which hyperparameters are searched, and in which ranges; names that the program lacks have no effect.
+        config: which hyperparameters are searched, and in which ranges.
         num_demo_sets: number of demonstration sets to choose from, by predictor.
 
     Raises:
+        UnknownName: a name that is not a hyperparameter of the program.
         UsageError: a range for something that is not a number; or nothing to search over.
     """
 
@@ -43,6 +44,7 @@ class SearchSpace:
         self, program: Program, config: StudyConfig = StudyConfig(), *, num_demo_sets: Mapping[str, int] | None = None
     ):
         declared = program.hyperparameters()
+        config.check_names(program)
         tuned = [name for name, d in declared.items() if d.tune or name in config.ranges]
         included = [name for name in declared if name in (tuned if config.include is None else config.include)]
         conditions = {name: [other for other in declared[name].when if other in included] for name in included}

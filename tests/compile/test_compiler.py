@@ -39,7 +39,6 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
         ([], {}, "none"),
         ([RAG, RAG], {}, "rag, rag"),
         ([RAG, Tunable], {"study": StudyConfig(ranges={"topk": (1, 3)})}, "'top_k'"),
-        ([RAG], {"study": StudyConfig(include=["topk"])}, "'top_k'"),
         ([RAG, Tunable], {"study": StudyConfig(include=["topk"])}, "'top_k'"),
     ],
 )

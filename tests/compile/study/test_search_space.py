@@ -6,7 +6,7 @@ from compile_helpers import Tunable
 
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.space import SearchSpace
-from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer, Switch
 
@@ -78,6 +78,7 @@ def test_choice_of_what_to_search():
 @pytest.mark.parametrize(
     ("error", "named", "config"),
     [
+        (UnknownName, "'topk'", {"include": ["topk"]}),
         (UsageError, "careful", {"ranges": {"careful": (0, 1)}}),
         (ValueOutOfBounds, "top_k=99", {"ranges": {"top_k": (1, 99)}}),
         (UsageError, r"top_k: .*\(3.*, 2.*\)", {"ranges": {"top_k": (3, 2)}}),
