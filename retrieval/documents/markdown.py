@@ -10,7 +10,7 @@ from knowgap.retrieval.documents.text import Heading, Table, Text, line_starts
 
 _FRONT = re.compile(r"\A---[ \t]*\n((?:#[^\n]*\n)*[\"']?[\w.-]+[\"']?:(?=\s).*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
 _TITLE = re.compile(r"^title:[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
-_COMMENT = re.compile(r"^(?:[ \t]*<!--(?:(?!-->).)*-->)+[ \t]*$", re.DOTALL | re.MULTILINE)
+_COMMENT = re.compile(r"^(?:[ \t]*<!--[^-]*(?:-(?!->)[^-]*)*-->)+[ \t]*$", re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _PICTURE = re.compile(r"!\[([^\[\]]*)\](?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])")
 _TARGET = re.compile(  # with a path or address, or with nothing but the space before a picture that was left out

@@ -47,11 +47,6 @@ def test_batches_have_one_width():
         assert attention.sum(1).tolist() == [len(texts[i]) for i in batch]
 
 
-def test_likeness_follows_meaning():
-    cat, kitten, tax = minilm.sentence_vectors(["a cat sleeps", "a kitten is asleep", "the income tax law"])
-    assert cat @ kitten > 0.5 > cat @ tax
-
-
 def test_vectors_do_not_depend_on_the_batch():
     texts = [f"text {i} about {'boats ' * (i % 7)}" for i in range(40)]
     together = minilm.sentence_vectors(texts)
