@@ -131,16 +131,15 @@ def test_a_question_before_the_first_document_is_read_is_told_to_come_again(live
             assert (refused.status_code, "still being read" in refused.text) == (503, True)
 
 
-def test_an_error_of_any_kind_is_said_once_and_the_next_round_tries_again(live, monkeypatch):
+def test_an_error_of_any_kind_is_said_once_and_the_next_round_tries_again(live, gate, monkeypatch):
     monkeypatch.setattr(module, "_AFTER_FAILURE", 0.02)
-    build, errors = module.build_index, [RuntimeError("locked"), RuntimeError("locked")]
+    errors = [RuntimeError("locked"), RuntimeError("locked")]
 
-    def failing(*arguments, **options):
+    def fail(engine):
         if errors:
             raise errors.pop()
-        return build(*arguments, **options)
 
-    monkeypatch.setattr(module, "build_index", failing)
+    gate.waits = fail
     live.start()
     wait_until(lambda: len(live) and not live.busy)
     assert len([line for line in live.said if "locked" in line]) == 1
