@@ -83,7 +83,8 @@ def evaluate(
         limit: ask only the first questions, at most this many.
         output: a record file, to which every answer is written as soon as it arrives; the same call continues from it,
             also with another `limit`. For several programs, a folder with a file `LABEL.jsonl` for each.
-        traces: whether to keep the trace of every question in its record, for reports; about 10 kB each.
+        traces: whether to keep the trace of every question in its record, for reports; about 10 kB each. Questions that
+            `output` has without one are asked again.
 
     Returns:
         The evaluation of the program; for several programs, their evaluations by label.
