@@ -43,8 +43,8 @@ class CompileOptions(o.JobOptions):
         list[str] | None,
         Option(
             "--range",
-            help="Search a number within other bounds, as NAME=LOW:HIGH; the numbers of a dspy.Module are searched "
-            "only so. Can be repeated.",
+            help="Search a number within other bounds, as NAME=LOW:HIGH; one that a dspy.Module does not declare is "
+            "searched only so. Can be repeated.",
         ),
     ] = None
     study: Annotated[
@@ -125,7 +125,7 @@ def _show(found: Compiled[Any], folder: Path) -> None:
     show_table(table.title, table.columns, table.rows, caption=table.caption)
     if found.verdict is not None:
         out.print(found.verdict.text, markup=False)
-    out.print(f"saved in {found.artifact}; `knowgap report {folder}` shows every question", markup=False)
+    out.print(f"saved in {found.artifact}; `knowgap report {folder}` shows the questions", markup=False)
 
 
 def show_study(study: StudyResult[Any]) -> None:

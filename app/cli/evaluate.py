@@ -61,7 +61,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
             kept: Any = {"output": output, "traces": output is not None}
             results = evaluate(programs, dataset, metrics, split=split, limit=options.limit, run=run, **kept)
         if output is not None:
-            remark(f"written to {results.save(output)}; `knowgap report {output}` shows every question")
+            remark(f"written to {results.save(output)}; `knowgap report {output}` shows the questions")
     _show(results, "all" if options.whole else f"{split} split,", as_json)
     if all(len(each.failures) == len(each.records) for each in results.values()):
         raise Exit(1)
