@@ -122,10 +122,7 @@ def _find_files(folder: Path) -> dict[str, Path]:
 def _read_files(
     files: Mapping[str, Path], layout: str | None, corpus: list[Passage] | None
 ) -> tuple[str, dict[str, list[dspy.Example]], list[Passage]]:
-    """The name, the splits and the passages of files of questions.
-
-    An id may be used once.
-    """
+    """The name, the splits and the passages of files of questions, in which an id may be used once."""
     pool, splits, names = dict[str, Passage](), dict[str, list[dspy.Example]](), list[str]()
     places: dict[str, tuple[Path, int]] = {}
     for each, path in files.items():

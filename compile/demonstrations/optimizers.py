@@ -108,8 +108,7 @@ def run_optimizer(
         except Exception as error:
             watch.on_module_end("", None, error)
             if watch.stop is None and isinstance(error, (AssertionError, TypeError, ValueError)):  # how DSPy refuses
-                told = ", ".join(f"{name}={value!r}" for name, value in options.items()) or "its defaults"
-                raise UsageError(f"the optimizer {optimizer} cannot run with {told}: {error}") from error
+                raise UsageError(f"{optimizer} cannot run with {options or 'its defaults'}: {error}") from error
             if watch.stop is None:
                 raise
     if watch.stop is not None:

@@ -30,8 +30,7 @@ def share_results(programs: Mapping[str, P]) -> dict[str, P]:
     copies = {name: program.deepcopy() for name, program in programs.items()}
     for copy in copies.values():
         for attribute, part in copy.parts().items():
-            # what the first says depends on the language model; the second is as cheap as a lookup
-            apart = isinstance(part, (LMEntailment, GroundingEntailment))
+            apart = isinstance(part, (LMEntailment, GroundingEntailment))  # one asks the program's model, one is cheap
             if part is not None and attribute in ("retriever", "reranker", "entailment") and not apart:
                 model = (type(part), getattr(part, "name", id(part)), getattr(part, "digest", ""))
                 identity = id(part) if attribute == "retriever" else model

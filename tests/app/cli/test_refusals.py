@@ -75,7 +75,7 @@ REFUSED = {
         (f"{COMPILE} --program rag --optimizer bootstrap --range top_k=1:3", "takes no settings of a study"),
         (f"{COMPILE} --program rag --optimizer bootstrap --n-trials 9", "takes no settings of a study"),
         (f"{COMPILE} --program rag --optimizer bootstrap --study max_calls=9", "max_calls"),
-        (f"{COMPILE} --program rag --optimizer labeled --study k=four", "k='four'"),
+        (f"{COMPILE} --program rag --optimizer labeled --study k=four", "'four'"),
         (f"{COMPILE} --optimizer calibrate --part reranker=embedded --study share=half", "share='half'"),
         (f"{COMPILE} --optimizer calibrate --part reranker=embedded --study shar=0.5", "did you mean 'share'?"),
         (f"{COMPILE} --program rag --n-trials 0", "n_trials = 0"),
