@@ -181,7 +181,7 @@ class MIGRES(Program):
 
 def is_answered(verdict: dspy.Prediction | None) -> bool:
     """Whether the main module answers: by `answerable` or, if it is absent, by an answer with nothing missing."""
-    if verdict is None or not text_of(verdict):
+    if verdict is None or not known_text(verdict):
         return False
     answerable = verdict.get("answerable")
     return not text_of(verdict, "missing") if answerable is None else bool(answerable)

@@ -225,6 +225,8 @@ def test_entailment_threshold(threshold, taken):
         ({"answerable": True, "answer": "Wick"}, True),
         ({"answer": "Wick"}, True),  # it does not say, but it answers and misses nothing
         ({"answer": "Wick", "missing": GAP}, False),
+        ({"answer": "unknown"}, False),
+        ({"answerable": True, "answer": "Not stated."}, False),
     ],
 )
 def test_the_main_module_says_whether_it_answers(said, answered):
