@@ -155,7 +155,8 @@ class Program(Configurable):
             numbered, listed = number_passages(inputs, signature)
             read = [*inlined, *listed]
             sample = inputs.get("config", {}).keys() & {"temperature", "rollout_id"}
-            key = object() if sample else (predictor, lm_of(predictor, inputs), repr(numbered))
+            actions = getattr(dspy.settings.adapter, "actions", None)  # a transcript's, which its prompt depends on
+            key = object() if sample else (predictor, lm_of(predictor, inputs), repr((numbered, actions)))
             try:
                 reply = recorder.request_once(key, functools.partial(_request, predictor, numbered, read))
                 break

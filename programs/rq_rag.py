@@ -34,7 +34,7 @@ class Trajectory:
         path: the actions from the root, joined by "/"; `direct` at the root.
         queries: one for each action.
         found: the passages that each query found.
-        generated: log-probabilities of the tokens of queries and answer; None if some are unknown.
+        query_logprobs: log-probabilities of the tokens of all queries; None if some are unknown.
         answer: None if not asked for yet, empty if none could be read.
         answer_logprobs: log-probabilities of the tokens of the answer; None if unknown.
         stated: the probability that the model states for its answer, 0 to 1.
@@ -43,7 +43,7 @@ class Trajectory:
     path: str = "direct"
     queries: tuple[str, ...] = ()
     found: tuple[tuple[Passage, ...], ...] = ()
-    generated: tuple[float, ...] | None = ()
+    query_logprobs: tuple[float, ...] | None = ()
     answer: str | None = None
     answer_logprobs: tuple[float, ...] | None = None
     stated: float = 0.0
@@ -67,7 +67,10 @@ class Trajectory:
     @property
     def perplexity(self) -> float | None:
         """PPL: exp of the negative mean log-probability of all generated tokens, at least 1; None if unknown."""
-        return math.exp(min(700.0, -sum(self.generated) / len(self.generated))) if self.generated else None
+        if self.query_logprobs is None or self.answer_logprobs is None:
+            return None
+        generated = self.query_logprobs + self.answer_logprobs
+        return math.exp(min(700.0, -sum(generated) / len(generated)))
 
     @property
     def confidence(self) -> float:
@@ -169,14 +172,14 @@ class RQRAG(Program):
             output = self.ask(getattr(self, action), **inputs, config={"logprobs": True}, **options)
         text, tokens = text_of(output, field), tokens_of(output, field, headed=self.generator is None)
         logprobs = None if tokens is None else tuple(token.logprob for token in tokens)
-        generated = None if node.generated is None or logprobs is None else (*node.generated, *logprobs)
         if field == "query":
+            known = None if node.query_logprobs is None or logprobs is None else node.query_logprobs + logprobs
             query = " ".join(text.split())
             if query:
                 self.record(Queried(how=action, queries=[query]))
-            return Trajectory(node.path_to(action), (*node.queries, query), node.found, generated)
+            return Trajectory(node.path_to(action), (*node.queries, query), node.found, known)
         stated = getattr(output, "confidence", None) or 0.0
-        leaf = replace(node, generated=generated, answer=text, answer_logprobs=logprobs, stated=stated)
+        leaf = replace(node, answer=text, answer_logprobs=logprobs, stated=stated)
         if text:
             ids = [passage.id for passage in leaf.passages]
             self.record(Answered(answer=text, confidence=leaf.confidence, passages=ids))
@@ -202,7 +205,7 @@ class RQRAG(Program):
         leaves = [node for node in nodes if node.answer]
         weights, measured = _weights(self.strategy, leaves)
         if not measured:
-            leaves = [replace(leaf, generated=None, answer_logprobs=None) for leaf in leaves]
+            leaves = [replace(leaf, answer_logprobs=None) for leaf in leaves]
             self.record(Judged(what="token log-probabilities", value=False))
         answers = [leaf.answer or "" for leaf in leaves]
         groups: dict[str, list[int]] = {}  # what competes as one: the trajectories of an answer, or each by itself
@@ -231,13 +234,14 @@ def _weights(strategy: str, leaves: Sequence[Trajectory]) -> tuple[list[float], 
     """One weight per answered trajectory, more is better, and whether token log-probabilities gave them.
 
     Weights are negative perplexities, or confidences scaled to a maximum of 1, since the probability of a long answer
-    may be too small for a float. If log-probabilities are unknown for one trajectory, all are stated confidences.
+    may be too small for a float. If log-probabilities are unknown for one trajectory, or there is none, all are stated
+    confidences.
     """
     perplexities = [leaf.perplexity for leaf in leaves if leaf.perplexity is not None]
     logprobs = [sum(leaf.answer_logprobs) for leaf in leaves if leaf.answer_logprobs is not None]
-    if strategy == "perplexity" and len(perplexities) == len(leaves):
+    if strategy == "perplexity" and 0 < len(perplexities) == len(leaves):
         return [-value for value in perplexities], True
-    if strategy != "perplexity" and len(logprobs) == len(leaves):
+    if strategy != "perplexity" and 0 < len(logprobs) == len(leaves):
         return [math.exp(value - max(logprobs)) for value in logprobs], True
     return [leaf.stated for leaf in leaves], False
 

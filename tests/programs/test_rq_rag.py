@@ -8,7 +8,7 @@ import threading
 import dspy
 import pytest
 from dspy.lm15 import TokenLogprob
-from support import ScriptedEngine, TableRetriever, lm_of
+from support import ScriptedEngine, TableRetriever, lm_of, scripted_lm
 
 from knowgap.programs.rq_rag import RQRAG, Trajectory
 from knowgap.programs.trace.recorder import TraceRecorder, recording
@@ -159,6 +159,20 @@ def test_the_beam_follows_the_best_nodes_of_a_level():
     assert prediction.trace.cost.critical_calls == 4  # the second level answers before it grows
 
 
+def test_a_parents_answer_is_no_part_of_what_its_children_generated():
+    program = RQRAG(TableRetriever(TABLE))
+    with recording(TraceRecorder(0.0, concurrent=False)), dspy.context(lm=lm_of(TreeEngine())):
+        answered = program._write(QUESTION, Trajectory(), "answer")
+        child = program._write(QUESTION, answered, "rewrite")
+        assert (answered.answer, child.query_logprobs) == ("France", pytest.approx([math.log(0.9)] * 6))
+
+
+def test_a_trained_generator_answers_each_path_also_where_their_queries_are_the_same():
+    lm, engine = scripted_lm(lambda *_: "The Salt Road director")
+    prediction = RQRAG(TableRetriever([ROAD]), generator=lm, depth=1)(question=QUESTION)
+    assert prediction.trace.cost.lm_calls == len(engine.calls) == 3 + 4
+
+
 # Which trajectory is chosen (section 2.3), with numbers worked out by hand.
 
 
@@ -189,6 +203,7 @@ def test_the_ensemble_adds_up_probabilities_so_that_agreement_counts():
         ([leaf("rewrite", "x", 0.5), leaf("rewrite/rewrite", "y", 0.5)], "rewrite/rewrite", True),  # the longest
         ([leaf("", "Rome", 0.9, 0.2), leaf("rewrite", "Paris", None, 0.7)], "rewrite", False),  # no tokens for one
         ([leaf("", "", None), leaf("rewrite", "Paris", 0.1)], "rewrite", True),  # one is unreadable
+        ([leaf("", "")], "direct", False),
         ([Trajectory(f"{n}", (), (), (-n,), f"{n}", (-2000.0, -n)) for n in (5, 1, 3)], "1", True),  # beyond a float
     ],
 )
@@ -199,5 +214,6 @@ def test_which_trajectory_is_chosen(strategy, leaves, chosen, counted):
 
 
 def test_perplexity_and_no_answer():
-    assert Trajectory(generated=(math.log(0.5), math.log(0.125))).perplexity == pytest.approx(4)
+    generated = Trajectory(query_logprobs=(math.log(0.5),), answer_logprobs=(math.log(0.125),))
+    assert generated.perplexity == pytest.approx(4)
     assert select_trajectory("ensemble", [leaf("", "")]).answer == "unknown"
