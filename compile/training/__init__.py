@@ -11,7 +11,7 @@ from typing import Any
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.run import Run
-from knowgap.compiling.training.config import GeneratorConfig, RerankerConfig, SubModelConfig, TrainingConfig
+from knowgap.compiling.training.config import GeneratorConfig, Job, RerankerConfig, SubModelConfig, TrainingConfig
 from knowgap.compiling.training.fit import TrainingResult
 from knowgap.compiling.training.generator import train_rq_rag
 from knowgap.compiling.training.reranker import train_reranker
@@ -87,4 +87,4 @@ def train(
     if not base:
         raise UsageError(f"train {kind}: name the model to start from with --model")
     passages: Any = data.corpus or (retriever if isinstance(retriever, Iterable) else ())
-    return function(data.questions("train", limit), retriever, passages, Path(output), base, config, run)
+    return function(Job(data.questions("train", limit), retriever, passages, Path(output), base, config, run))

@@ -1,12 +1,18 @@
-"""The settings of a training: those of every model, and those of each kind of model."""
+"""What is trained on what, and the settings: those of every model, and those of each kind of model."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Generic, TypeVar
 
+import dspy
 from pydantic import Field
 
+from knowgap.compiling.run import Run
 from knowgap.compiling.settings import Settings
+from knowgap.retrieval.passage import Passage, Retriever
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -37,6 +43,22 @@ class TrainingConfig(Settings, frozen=True):
     warmup_ratio: float = Field(default=0.1, ge=0, lt=1)
     max_length: Count = 512
     seed: int = Field(default=0, ge=0)
+
+
+C = TypeVar("C", bound=TrainingConfig)
+
+
+@dataclass(frozen=True)
+class Job(Generic[C]):
+    """What `train` was asked for: `corpus` are the passages of the data or the index, `run.lm` is the teacher."""
+
+    examples: Sequence[dspy.Example]
+    retriever: Retriever
+    corpus: Iterable[Passage]
+    output: Path
+    base: str
+    config: C
+    run: Run
 
 
 class RerankerConfig(TrainingConfig, frozen=True):

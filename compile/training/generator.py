@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,9 +19,8 @@ from pydantic import BaseModel
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.compiling.evaluation.provenance import retriever_facts
 from knowgap.compiling.evaluation.runner import check_examples
-from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import ask_teacher, write_records
-from knowgap.compiling.training.config import GeneratorConfig
+from knowgap.compiling.training.config import GeneratorConfig, Job
 from knowgap.compiling.training.fit import TrainingResult
 from knowgap.compiling.training.language_model import IGNORED, Conversation, Row, train_language_model
 from knowgap.lms.transcripts import (
@@ -37,7 +36,7 @@ from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, text_of
 from knowgap.programs.rq_rag import Trajectory
 from knowgap.retrieval.indexes import BM25Index
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
 from knowgap.signatures.rq_rag import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
 from knowgap.storage.files import json_digest
@@ -76,20 +75,12 @@ class TranscriptRecord(BaseModel, extra="forbid"):
     dropped: str = ""
 
 
-def train_rq_rag(
-    examples: Sequence[dspy.Example],
-    retriever: Retriever,
-    corpus: Iterable[Passage],
-    output: Path,
-    base: str,
-    config: GeneratorConfig,
-    run: Run,
-) -> list[TrainingResult]:
+def train_rq_rag(job: Job[GeneratorConfig]) -> list[TrainingResult]:
     """Let a teacher write transcripts, and train RQ-RAG's generator on them; see `train`."""
-    file = output.with_name(f"{output.name}-transcripts.jsonl")
+    file = job.output.with_name(f"{job.output.name}-transcripts.jsonl")
     with main_process_first():
-        records, calls = construct_transcripts(examples, retriever, corpus, file, config, run)
-    done = train_generator(records, output, base, config, run.progress)
+        records, calls = construct_transcripts(job, file)
+    done = train_generator(records, job.output, job.base, job.config, job.run.progress)
     counts = Counter(each.dropped or f"written, {each.action}" for each in records)
     told = ", ".join(f"{count} {what}" for what, count in counts.items())
     note = f"transcripts of {len(records)} questions: {told}; {calls} calls of the teacher; {done.examples} learnt"
@@ -103,50 +94,36 @@ def action_of(example: dspy.Example) -> Action:
     return "decompose" if len(example.get("gold_ids") or ()) > 1 else "rewrite"
 
 
-def construct_transcripts(
-    examples: Sequence[dspy.Example],
-    retriever: Retriever,
-    corpus: Iterable[Passage],
-    output: str | Path,
-    config: GeneratorConfig,
-    run: Run,
-) -> tuple[list[TranscriptRecord], int]:
-    """Make a transcript of every question that the record file `output` does not have yet; see `write_records`.
+def construct_transcripts(job: Job[GeneratorConfig], file: Path) -> tuple[list[TranscriptRecord], int]:
+    """Make a transcript of every question that a record file does not have yet; see `write_records`.
 
     The questions have an `id`; `gold_ids`, `candidates` and `type` are used if given. Where a question
     names its candidates in the corpus, BM25 searches these alone (appendix B.4), and the teacher of a question of
     several steps sees them (table 5).
     """
-    ids = check_examples(examples)
-    by_id = {f"{id} {json_digest(each.question)[:8]}": each for id, each in zip(ids, examples, strict=True)}
-    passages = {passage.id: passage for passage in corpus}
+    ids = check_examples(job.examples)
+    by_id = {f"{id} {json_digest(each.question)[:8]}": each for id, each in zip(ids, job.examples, strict=True)}
+    passages = {passage.id: passage for passage in job.corpus}
 
     def make(id: str) -> TranscriptRecord:
         example = by_id[id]
         style = _STYLES.get(str(example.get("type")), "short")
         record = TranscriptRecord(id=id, action=action_of(example), question=example.question, style=style)
-        record.dropped = _write(record, example, passages, retriever, config.top_k, run.lm)
+        record.dropped = _write(record, example, passages, job)
         return record
 
-    about = {"index": retriever_facts(retriever), "top_k": config.top_k}
-    return write_records(list(by_id), make, output, TranscriptRecord, about, "transcript", run)
+    about = {"index": retriever_facts(job.retriever), "top_k": job.config.top_k}
+    return write_records(list(by_id), make, file, TranscriptRecord, about, "transcript", job.run)
 
 
 def _write(
-    record: TranscriptRecord,
-    example: dspy.Example,
-    corpus: Mapping[str, Passage],
-    retriever: Retriever,
-    top_k: int,
-    teacher: dspy.BaseLM | None,
+    record: TranscriptRecord, example: dspy.Example, corpus: Mapping[str, Passage], job: Job[GeneratorConfig]
 ) -> str:
-    """Let the teacher write the steps and the answer of a record; return why they cannot be used, or nothing.
-
-    `corpus` has the passages by id, and a query finds `top_k` of them.
-    """
+    """Let the teacher write the steps and the answer of a record; return why they cannot be used, or nothing."""
+    teacher, top_k = job.run.lm, job.config.top_k
     gold = example.get("gold_ids") or []
     candidates = [corpus[name] for name in example.get("candidates") or () if name in corpus]
-    searched = BM25Index.from_passages(candidates) if candidates else retriever
+    searched = BM25Index.from_passages(candidates) if candidates else job.retriever
     inputs: dict[str, Any] = {"question": record.question, "max_queries": _MOST_QUERIES}
     signature = {"decompose": QueriesForParts, "disambiguate": QueriesForReadings}.get(record.action, PlanSearches)
     if record.action == "decompose":

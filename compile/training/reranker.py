@@ -7,35 +7,22 @@ no model is named, the training starts from the embedded encoder, MiniLM, with a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import dspy
-
 from knowgap.compiling.evaluation.metrics.answers import contains_answer, reference_answers
-from knowgap.compiling.run import Run
-from knowgap.compiling.training.config import RerankerConfig
+from knowgap.compiling.training.config import Job, RerankerConfig
 from knowgap.compiling.training.fit import TrainingResult, base_facts, fit
 from knowgap.errors import UsageError
 from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.minilm import minilm_folder
-from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import json_digest
 
 
-def train_reranker(
-    examples: Sequence[dspy.Example],
-    retriever: Retriever,
-    corpus: Iterable[Passage],
-    output: Path,
-    base: str,
-    config: RerankerConfig,
-    run: Run,
-) -> list[TrainingResult]:
+def train_reranker(job: Job[RerankerConfig]) -> list[TrainingResult]:
     """Train a reranker on questions that name their gold passages; see `train`."""
-    pairs = training_pairs(examples, retriever, corpus, config)
-    base = str(minilm_folder()) if base == RerankerConfig.default_base else base
+    pairs, config = training_pairs(job), job.config
+    base = str(minilm_folder()) if job.base == config.default_base else job.base
 
     def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
@@ -61,12 +48,10 @@ def train_reranker(
         trainer.model.save_pretrained(str(folder), create_model_card=False)
 
     facts = {"kind": "reranker", "data": json_digest(pairs), **base_facts(base)}
-    return [fit(output, config, build, save, facts, run.progress)]
+    return [fit(job.output, config, build, save, facts, job.run.progress)]
 
 
-def training_pairs(
-    examples: Sequence[dspy.Example], retriever: Retriever, corpus: Iterable[Passage], config: RerankerConfig
-) -> list[tuple[str, str, float]]:
+def training_pairs(job: Job[RerankerConfig]) -> list[tuple[str, str, float]]:
     """Question, passage and label: 1 for a gold passage, and 0 for each of the wrong ones beside it.
 
     Wrong are those of the `depth` best passages in the index that are not gold and hold no acceptable answer, since
@@ -79,8 +64,9 @@ def training_pairs(
     Warns:
         UserWarning: some questions were left out.
     """
+    examples = job.examples
     wanted = {name for example in examples for name in example.get("gold_ids") or ()}
-    passages = {passage.id: passage for passage in corpus if passage.id in wanted}
+    passages = {passage.id: passage for passage in job.corpus if passage.id in wanted}
     ready = [e for e in examples if e.get("gold_ids") and all(name in passages for name in e.gold_ids)]
     if not ready:
         raise UsageError(
@@ -91,7 +77,7 @@ def training_pairs(
         left = len(examples) - len(ready)
         warnings.warn(f"{left} of {len(examples)} questions have no known gold passages: left out", stacklevel=2)
     pairs: list[tuple[str, str, float]] = []
-    found = retriever.search([example.question for example in ready], config.depth)
+    found = job.retriever.search([example.question for example in ready], job.config.depth)
     for example, hits in zip(ready, found, strict=True):
         gold = [passages[name] for name in example.gold_ids]
         texts = {passage.text for passage in gold}
@@ -103,5 +89,5 @@ def training_pairs(
         ]
         for passage in gold:
             pairs.append((example.question, str(passage), 1.0))
-            pairs += [(example.question, text, 0.0) for text in wrong[: config.negatives]]
+            pairs += [(example.question, text, 0.0) for text in wrong[: job.config.negatives]]
     return pairs

@@ -7,7 +7,7 @@ equation 1 (cross-entropy of the label given the input), table 4 and appendix A.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,14 +18,13 @@ from pydantic import BaseModel
 from knowgap.compiling.evaluation.metrics.answers import exact_match
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import ask_teacher, write_records
-from knowgap.compiling.training.config import LanguageModelConfig, SubModelConfig
+from knowgap.compiling.training.config import Job, LanguageModelConfig, SubModelConfig
 from knowgap.compiling.training.fit import TrainingResult
 from knowgap.compiling.training.language_model import train_language_model
 from knowgap.errors import UsageError
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.text import clean_lines
-from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import json_digest
 from knowgap.storage.processes import main_process_first
 from knowgap.storage.progress import Progress
@@ -54,27 +53,20 @@ class LabelledExample(BaseModel, extra="forbid", frozen=True):
     label: Label
 
 
-def train_ra_isf(
-    examples: Sequence[dspy.Example],
-    retriever: Retriever,
-    corpus: Iterable[Passage],
-    output: Path,
-    base: str,
-    config: SubModelConfig,
-    run: Run,
-) -> list[TrainingResult]:
+def train_ra_isf(job: Job[SubModelConfig]) -> list[TrainingResult]:
     """Label examples for RA-ISF's sub-models, and train the models on them; see `train`."""
+    examples = job.examples
     program = RAISF(style="yes_no" if all(e.answer in ("yes", "no") for e in examples) else "short")
     done: list[TrainingResult] = []
     for task in TASKS:
-        items, file = [(example, "") for example in examples], output / f"{task}.jsonl"
+        items, file = [(example, "") for example in examples], job.output / f"{task}.jsonl"
         if task == "relevant":
-            found = retriever.search([example.question for example in examples], config.top_k)
+            found = job.retriever.search([example.question for example in examples], job.config.top_k)
             items = [(each, str(hit.passage)) for each, hits in zip(examples, found, strict=True) for hit in hits]
         with main_process_first():
-            labels, calls = label_items(items, task, program, file, run)
-        predictor, folder = getattr(program, task), output / task
-        trained = train_sub_model(task, predictor, labels, folder, base, config, run.progress)
+            labels, calls = label_items(items, task, program, file, job.run)
+        predictor, folder = getattr(program, task), job.output / task
+        trained = train_sub_model(task, predictor, labels, folder, job.base, job.config, job.run.progress)
         note = f"{task}: {len(labels)} labels; {calls} calls of the teacher"
         done.append(replace(trained, notes=(note,)))
     return done

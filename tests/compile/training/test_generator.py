@@ -8,7 +8,7 @@ from knowgap.compiling.data import Dataset
 from knowgap.compiling.data.dataset import make_example
 from knowgap.compiling.run import Run
 from knowgap.compiling.training import train
-from knowgap.compiling.training.config import GeneratorConfig
+from knowgap.compiling.training.config import GeneratorConfig, Job
 from knowgap.compiling.training.generator import TranscriptRecord, action_of, construct_transcripts, train_generator
 from knowgap.errors import UsageError
 from knowgap.lms.providers import load_trained
@@ -52,7 +52,8 @@ def teach(plans=PLANS, answers=ANSWERS):
 def construct(path, examples=EXAMPLES, teacher=None, index=INDEX, corpus=CORPUS, top_k=2):
     lm, engine = teacher or teach()
     run = Run(lm, num_threads=1)
-    return construct_transcripts(examples, index, corpus, path, GeneratorConfig(top_k=top_k), run), engine
+    job = Job(examples, index, corpus, path, "", GeneratorConfig(top_k=top_k), run)
+    return construct_transcripts(job, path), engine
 
 
 def test_a_transcript_of_every_kind(tmp_path):

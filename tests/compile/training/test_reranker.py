@@ -8,7 +8,7 @@ from support import OverlapRetriever
 
 from knowgap.compiling.data.dataset import make_example
 from knowgap.compiling.run import Run
-from knowgap.compiling.training.config import RerankerConfig
+from knowgap.compiling.training.config import Job, RerankerConfig
 from knowgap.compiling.training.reranker import train_reranker, training_pairs
 from knowgap.errors import UsageError
 from knowgap.retrieval import make_reranker
@@ -30,8 +30,12 @@ EXAMPLES = [
 QUICK = RerankerConfig(negatives=2, depth=6)
 
 
+def job_of(examples, config, output=Path(), base=""):
+    return Job(examples, OverlapRetriever(CORPUS), CORPUS, output, base, config, Run())
+
+
 def pairs_of(examples, **changes):
-    return training_pairs(examples, OverlapRetriever(CORPUS), CORPUS, QUICK.model_copy(update=changes))
+    return training_pairs(job_of(examples, QUICK.model_copy(update=changes)))
 
 
 def test_wrong_passages_are_hard_and_hold_no_answer():
@@ -54,7 +58,7 @@ def test_questions_without_known_gold_are_left_out_and_said():
 def test_a_reranker_learns_to_tell_gold_passages(tmp_path: Path):
     base = write_bi_encoder(tmp_path / "base", [*map(str, CORPUS), *(each.question for each in EXAMPLES)])
     config = RerankerConfig(epochs=30, learning_rate=1e-2, batch_size=8, max_length=24, negatives=1)
-    train_reranker(EXAMPLES[:6], OverlapRetriever(CORPUS), CORPUS, tmp_path / "model", str(base), config, Run())
+    train_reranker(job_of(EXAMPLES[:6], config, tmp_path / "model", str(base)))
     [gold, wrong] = (
         make_reranker(tmp_path / "model").score(
             [(e.question, f"{e.id} {what}: The {e.id} {what} is old.") for e in EXAMPLES]
