@@ -74,13 +74,6 @@ class AroundTheMeter(dspy.LM):
         return [in_chat_format({"answer": "Tarn"})]
 
 
-def around_the_meter() -> dspy.Predict:
-    """A predictor that asks such a model."""
-    predictor = dspy.Predict("question -> answer")
-    predictor.lm = AroundTheMeter("openai/around")
-    return predictor
-
-
 def by_output(script: Mapping[str, Sequence[Mapping[str, Any] | str] | Rule]) -> Rule:
     """A rule from a table: for each act, named by one of its output fields, its replies in order, or a rule."""
     position = dict.fromkeys(script, 0)
@@ -169,9 +162,10 @@ class OverlapRetriever:
     """Finds passages by shared words: deterministic, good enough to test programs with."""
 
     def __init__(self, passages: Sequence[Passage]):
-        self.passages = list(passages)
+        self.passages, self.searched = list(passages), []
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        self.searched += [(query, k) for query in queries]
         return [self._one(set(re.findall(r"\w+", query.lower())), k) for query in queries]
 
     def _one(self, words: set[str], k: int) -> list[Hit]:

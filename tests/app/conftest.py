@@ -26,10 +26,6 @@ class Whole:
         return 1.0
 
 
-def seven(example, prediction, trace=None):
-    return 7
-
-
 def undefined(example, prediction, trace=None):
     raise DataError("is not defined here")
 

@@ -34,10 +34,8 @@ def test_a_class_of_a_module_is_a_program(folder):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mine.py:Again", r"there is no module mine\.py"),
         ("mine:Agian", r"unknown name in mine 'Agian': did you mean 'Again'\?"),
         ("./mine:Again", r"unknown program './mine:Again'"),
-        ("mine:half", r"is of the type function; a program is a subclass of knowgap\.Program"),
         ("mine:knowgap.Program", r"a program is a subclass of knowgap\.Program that defines forward"),
     ],
 )
@@ -57,12 +55,8 @@ def test_metrics_are_functions_or_what_a_class_makes(folder):
     example, prediction = {"question": "Who?"}, {"answer": "x"}
     assert [get_metric(f"mine:{name}")(example, prediction) for name in ("half", "Whole")] == [0.5, 1.0]
     assert list(named_metrics(["f1", "mine:half"])) == ["f1", "mine:half"]
-    with pytest.raises(UsageError, match=r"metric mine:seven gave 7"):
-        named_metrics("mine:seven")["mine:seven"](example, prediction)
     with pytest.raises(DataError, match="is not defined here"):
         get_metric("mine:undefined")(example, prediction)
-    with pytest.raises(UnknownName, match=r"unknown metric 'exact_mach': did you mean 'exact_match'\?"):
-        get_metric("exact_mach")
 
 
 def test_retrievers_and_models_stand_there_or_are_made(folder):

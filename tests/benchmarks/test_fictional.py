@@ -36,12 +36,9 @@ def asked(request):
 
 
 def test_each_world_has_questions_of_each_type(asked):
-    _, texts, questions = asked
+    _, _, questions = asked
     assert Counter(e.type for e in questions) == MIX
     assert len({e.question for e in questions}) == len(questions)
-    assert len(texts) == 312
-    assert MIX["comparison"] + MIX["yes_no"] <= 20
-    assert MIX["unanswerable"] == 10
 
 
 def test_each_answer_follows_from_the_world(asked):

@@ -11,6 +11,7 @@ SLOW = {
 }  # fmt: skip
 SCRIPT = """
 import sys
+import knowgap.compiling, knowgap.retrieval
 from knowgap.cli.main import main
 try:
     main(sys.argv[1:])

@@ -3,25 +3,22 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import httpx
-from support import scripted_lm
+from support import TableRetriever, scripted_lm
 
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.passage import Passage
 from knowgap.service import Server
 
 SECONDS = 150  # a bound for waiting; nothing here takes that long
 ISK = Passage("isk", "Isk", "The Isk flows through Tarn.")
 
 
-class OneRiver:
-    """An index that finds the Isk."""
-
-    def search(self, queries, k):
-        return [[Hit(ISK, 1.0, 1)][:k] for _ in queries]
+OneRiver = partial(TableRetriever, [ISK])  # an index that finds the Isk
 
 
 class Doubting(Program):

@@ -188,8 +188,6 @@ def test_a_data_set_and_passages_are_indexed_as_they_are(tmp_path: Path):
     passages = [Passage("isk", "Isk", "A river."), Passage("story", "", "A long story. " * 500)]
     for source in (passages, iter(passages), Dataset("rivers", {}, passages, "")):
         assert list(build_index(source, tmp_path / "ix", engine="bm25")) == passages
-    with pytest.raises(UsageError, match="another index"):
-        build_index([Passage("orle", "", "A town.")], tmp_path / "ix", engine="bm25")
 
 
 def test_a_folder_without_documents_is_refused_and_changes_nothing(docs: Path, tmp_path: Path):

@@ -7,7 +7,7 @@ import dspy
 import pytest
 from compile_helpers import failing_on, make_retriever, reading_lm, reading_rule
 from page_reader import read_page
-from support import UNREADABLE, around_the_meter, scripted_lm
+from support import UNREADABLE, AroundTheMeter, scripted_lm
 
 from knowgap.compiling import Evaluations, compare, estimate, evaluate
 from knowgap.compiling.data.dataset import Dataset
@@ -197,25 +197,13 @@ def test_questions_under_way_make_no_further_calls_once_the_caller_has_enough():
     assert {*called} <= {1, 2, 3, 4}
 
 
-class AsksAnother(RAG):
-    """A program that calls a model of its own for some questions."""
-
-    own = around_the_meter()
-
-    def forward(self, question):
-        if "q1" in question:
-            self.own(question=question)
-        return super().forward(question)
-
-
-def test_calls_around_the_meter_are_shown_and_what_they_cost_is_unknown(examples):
+def test_calls_around_the_meter_are_shown_and_what_they_cost_is_unknown(program, examples, lm):
     """No summary, table or page gives a number for what nobody counted."""
-    found = Evaluations(
-        (program.__name__, evaluate(program(make_retriever(examples)), examples, "f1", run=Run(lm=reading_lm()[0])))
-        for program in (AsksAnother, RAG)
-    )
+    programs = {"around": program.deepcopy(), "plain": program}
+    programs["around"].answer.lm = AroundTheMeter("openai/around")
+    found = evaluate(programs, examples, "f1", run=Run(lm=lm))
     around, plain = found.values()
-    assert (around.summary()["uncounted"], plain.summary()["uncounted"]) == (1, 0)
+    assert (around.summary()["uncounted"], plain.summary()["uncounted"]) == (8, 0)
     unknown = {name for name, mean in around.summary()["costs"].items() if mean is None}
     assert unknown > {"lm_calls", "tokens", "unreadable"}
     assert unknown.isdisjoint({"retrievals", "passages", "iterations", "seconds"})
@@ -224,4 +212,4 @@ def test_calls_around_the_meter_are_shown_and_what_they_cost_is_unknown(examples
     assert "LM calls: not all counted" in repr(around)
     scores, *_ = score_tables("both", found)
     shown = [dict(zip(scores.columns, row, strict=True)) for row in scores.rows]
-    assert [(row["LM calls"], row["uncounted"]) for row in shown] == [("–", 1), ("1.0", 0)]
+    assert [(row["LM calls"], row["uncounted"]) for row in shown] == [("–", 8), ("1.0", 0)]

@@ -3,10 +3,10 @@
 import optuna
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
-from support import UNREADABLE, scripted_lm
+from support import scripted_lm
 
 import knowgap
-from knowgap.errors import LanguageModelError, LanguageModelUnreachable
+from knowgap.errors import LanguageModelUnreachable
 
 PRUNED, COMPLETE, FAILED = (getattr(optuna.trial.TrialState, name) for name in ("PRUNED", "COMPLETE", "FAIL"))
 
@@ -29,13 +29,6 @@ def test_a_lost_question_fails_its_trial_and_the_study_may_go_on():
     assert [trial.state for trial in study.trials] == [FAILED]
     with pytest.raises(LanguageModelUnreachable, match=r"question q7: .*connection reset"):
         study.optimize(asked, n_trials=1)
-
-
-def test_replies_that_cannot_be_read_end_the_study_at_once():
-    study = optuna.create_study(direction="maximize")
-    with pytest.raises(LanguageModelError):
-        study.optimize(objective(scripted_lm(lambda *_: UNREADABLE)[0]), n_trials=3)
-    assert len(study.trials) == 1
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

@@ -6,7 +6,7 @@ import dspy
 import optuna
 import pytest
 from compile_helpers import Tunable, plain, study_arguments
-from support import around_the_meter
+from support import AroundTheMeter
 
 from knowgap.compiling import StudyConfig, evaluate
 from knowgap.compiling.run import Run
@@ -149,20 +149,11 @@ def test_an_error_ends_the_study_at_once_and_the_next_call_runs_its_trial_again(
     assert plain(study(storage=tmp_path / "study.db")) == plain(study())
 
 
-class AsksAnother(Tunable):
-    """Calls a model of its own, around the meter."""
-
-    own = around_the_meter()
-
-    def forward(self, question):
-        self.own(question=question)
-        return super().forward(question)
-
-
 def test_what_nobody_counted_is_not_free():
-    program = AsksAnother(study_arguments()[0]["program"].retriever)
-    found, _ = run(5, demos="none", changed={"program": program}, max_calls=20)
-    assert (found.stopped, found.spent.uncounted_calls) == ("limit of 20 calls", 10)
+    program = study_arguments()[0]["program"]
+    program.answer.lm = AroundTheMeter("openai/around")
+    found, _ = run(5, demos="none", changed={"program": program}, max_calls=10)
+    assert (found.stopped, found.spent.uncounted_calls) == ("limit of 10 calls", 10)
     assert found.best.user_attrs["costs"]["lm_calls"] is None
 
 
