@@ -22,6 +22,8 @@ _REPEATED = 3  # pages on which a line has to appear to be a running head
 _LARGER = 1.12  # a line is a heading if it is larger than this many times the body size
 _LONGEST_HEADING = 120  # characters
 _LETTER = re.compile(r"[^\W\d_]")
+_ONLY_A_NUMBER = re.compile(r"(?:[\W\d_]|page|of|seite|von)*", re.IGNORECASE)
+_UNNUMBERED = 30  # pages that may be missing between the first page of a file and the page that is numbered 1
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
 _BESIDE = 1  # lines above or below a table that goes on from page to page: a running head, or a page number
@@ -72,8 +74,8 @@ def _lines_of(page: Any, number: int, above: Table | None) -> tuple[list[_Line],
 
     A table that begins a page with the columns of the one above goes on with its names.
     """
-    parts = parts_of(page)
-    tables = [*find_tables(parts, *rules_of(page))]
+    parts, quarters = parts_of(page)
+    tables = [*find_tables(parts, *rules_of(page, quarters))]
     places = {part: table.place for table in tables for part in table.parts}
     prose = [part for part in parts if part not in places]
     found = dict[Part, list[_Line]]()
@@ -152,20 +154,26 @@ def _without_running_heads(pages: list[list[_Line]]) -> list[_Line]:
         [line for line in (*lines[:_EDGE], *lines[_EDGE:][-_EDGE:]) if not line.is_row and line.size <= largest]
         for lines in pages
     ]
-    seen = Counter(key for lines in edges for key in {key for line in lines for key in _keys(line)})
+    last = len(pages) + _UNNUMBERED
+    seen = Counter(key for lines in edges for key in {key for line in lines for key in _keys(line, last)})
     kept, told, may_be = list[_Line](), set[str](), {id(line) for line in itertools.chain(*edges)}
     for line in itertools.chain(*pages):
-        repeated = {key for key in _keys(line) if seen[key] >= _REPEATED} if id(line) in may_be else set[str]()
+        repeated = {key for key in _keys(line, last) if seen[key] >= _REPEATED} if id(line) in may_be else set[str]()
         if not repeated or (not told & repeated and _LETTER.search(line.text)):
             kept.append(line)
         told |= repeated
     return kept
 
 
-def _keys(line: _Line) -> set[str]:
-    """Keys that a running head has on each page: its words, also with a page number replaced by its offset."""
+def _keys(line: _Line, last: int) -> set[str]:
+    """Keys that a running head has on each page: its words, also with a page number replaced by its offset.
+
+    Among words, a number above that of the `last` page is a record's, such as an invoice's, and stays.
+    """
     text = " ".join(line.text.split())
-    numbers = [*re.finditer(r"\d{1,6}", text)]
+    numbers = [*re.finditer(r"(?<!\d)\d{1,4}(?!\d)", text)]
+    if not _ONLY_A_NUMBER.fullmatch(text):
+        numbers = [number for number in numbers if 0 < int(number[0]) <= last]
     counted = (f"{text[: n.start()]}#{int(n[0]) - line.page}{text[n.end() :]}" for n in (*numbers[:1], *numbers[-1:]))
     return {text, *counted}
 

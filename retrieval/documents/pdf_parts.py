@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any, NamedTuple
@@ -19,7 +21,7 @@ _MOST_DRAWN = 20_000  # straight pieces of what is drawn on a page; a drawing ha
 
 
 class Part(NamedTuple):
-    """A part of a line without wide gaps, in points from the left and the bottom of the page."""
+    """A part of a line without wide gaps, in points to the right and up on the page as it is read."""
 
     text: str
     left: float
@@ -37,21 +39,32 @@ class Rule(NamedTuple):
 
 
 class _Letter(NamedTuple):
-    """A character that is not white space, its number in PDFium's text, and the white space before it."""
+    """A character that is not white space, its number in PDFium's text, and the white space before it.
+
+    `quarters` says by how many quarters of a circle it is turned.
+    """
 
     number: int
     before: str
     text: str
+    quarters: float
     left: float
     right: float
     y: float
+    top: float
 
 
-def parts_of(page: Any) -> list[Part]:
-    """The text of a page in PDFium's order, cut at line ends and at wide gaps."""
+def parts_of(page: Any) -> tuple[list[Part], int]:
+    """The text of a page in PDFium's order, cut at line ends and at wide gaps.
+
+    The second result is the number of quarters by which most of the text is turned. Places are as if it were not.
+    """
     words = page.get_textpage()
     parts, letters, size = list[Part](), list[_Letter](), 0.0
-    for letter in _letters(words):
+    found = [*_letters(words)]
+    turned = Counter(letter.quarters for letter in found).most_common(1)
+    quarters = round(turned[0][0]) % 4 if turned else 0
+    for letter in (_upright(letter, quarters) for letter in found):
         if letters and _is_apart(letter, letters[0], letters[-1], size):
             parts.append(_part(letters, size))
             letters = []
@@ -59,7 +72,7 @@ def parts_of(page: Any) -> list[Part]:
             size = _size(words, letter.number)
         letters.append(letter)
     words.close()
-    return [*parts, _part(letters, size)] if letters else parts
+    return [*parts, _part(letters, size)] if letters else parts, quarters
 
 
 def _letters(words: Any) -> Iterator[_Letter]:
@@ -72,15 +85,28 @@ def _letters(words: Any) -> Iterator[_Letter]:
             before = "\n" if text in "\r\n" or before == "\n" else " "
             continue
         raw.FPDFText_GetCharBox(words, index, *box)
-        left, right, bottom, _ = (each.value for each in box)
-        yield _Letter(index, before, text, left, right, bottom)
+        quarters = round(raw.FPDFText_GetCharAngle(words, index) / (math.pi / 2), 1) % 4
+        yield _Letter(index, before, text, quarters, *(each.value for each in box))
         before = "\n" if text == HYPHEN else ""
+
+
+def _upright(letter: _Letter, quarters: int) -> _Letter:
+    """A letter of a page whose text is turned by some quarters, as it is read; other text is still turned on it."""
+    (left, low), (right, high) = _turn(letter.left, letter.y, quarters), _turn(letter.right, letter.top, quarters)
+    (left, right), (low, high) = sorted((left, right)), sorted((low, high))
+    return letter._replace(quarters=letter.quarters - quarters, left=left, right=right, y=low, top=high)
+
+
+def _turn(x: float, y: float, quarters: int) -> tuple[float, float]:
+    return ((x, y), (-y, x), (-x, -y), (y, -x))[quarters]
 
 
 def _is_apart(letter: _Letter, first: _Letter, last: _Letter, size: float) -> bool:
     """Whether a letter does not go on with the part of a line from the first to the last letter so far."""
+    if letter.before == "\n" or letter.quarters or last.quarters:
+        return letter.before == "\n" or letter.quarters != last.quarters
     moved = abs(letter.y - first.y) > 0.7 * size or letter.left < first.left - size
-    return letter.before == "\n" or (letter.text != HYPHEN and (moved or letter.left - last.right > _GAP * size))
+    return letter.text != HYPHEN and (moved or letter.left - last.right > _GAP * size)
 
 
 def _size(words: Any, index: int) -> float:
@@ -114,13 +140,16 @@ def _spelled(text: str, letters: Sequence[_Letter]) -> str:
     return _APART.sub(join, text)
 
 
-def rules_of(page: Any) -> tuple[list[Rule], list[Rule]]:
-    """The upright and the level rules of a page, also those that are thin rectangles; none if it is a drawing."""
+def rules_of(page: Any, quarters: int) -> tuple[list[Rule], list[Rule]]:
+    """The upright and the level rules of a page, also those that are thin rectangles; none if it is a drawing.
+
+    `quarters` are those of `parts_of`.
+    """
     from pypdfium2 import raw
 
     upright, level = list[Rule](), list[Rule]()
     paths = page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=1)
-    pieces = itertools.chain.from_iterable(map(_pieces, paths))
+    pieces = itertools.chain.from_iterable(_pieces(path, quarters) for path in paths)
     for (left, low), (right, high) in itertools.islice(pieces, _MOST_DRAWN):
         if abs(left - right) < 1 and abs(low - high) > _SHORTEST:
             upright.append(Rule(left, min(low, high), max(low, high)))
@@ -129,7 +158,7 @@ def rules_of(page: Any) -> tuple[list[Rule], list[Rule]]:
     return (upright, level) if next(pieces, None) is None else ([], [])
 
 
-def _pieces(path: Any) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
+def _pieces(path: Any, quarters: int) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
     """The two ends of each piece of a path, (x, y) in points of the page."""
     from pypdfium2 import raw
 
@@ -138,7 +167,7 @@ def _pieces(path: Any) -> Iterator[tuple[tuple[float, float], tuple[float, float
     for index in range(raw.FPDFPath_CountSegments(path)):
         segment = raw.FPDFPath_GetPathSegment(path, index)
         raw.FPDFPathSegment_GetPoint(segment, x, y)
-        point = matrix.on_point(x.value, y.value)
+        point = _turn(*matrix.on_point(x.value, y.value), quarters)
         if raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_MOVETO:
             begin = point
         else:

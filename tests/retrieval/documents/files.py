@@ -27,7 +27,7 @@ def pdf(pages: Sequence[Sequence[str]], password: str | None = None) -> bytes:
 
 
 def drawn(*pages: Any, title: str = "", password: str | None = None) -> bytes:
-    """A PDF file of texts on pages: (points from the left, points from the bottom, text, size or 10).
+    """A PDF file of texts on pages: (points from the left, points from the bottom, text, size or 10, degrees or 0).
 
     Texts that are given instead of pages are on one page.
     """
@@ -38,9 +38,14 @@ def drawn(*pages: Any, title: str = "", password: str | None = None) -> bytes:
     canvas = Canvas(file, encrypt=StandardEncryption(password) if password else None)
     canvas.setTitle(title)
     for page in [pages] if pages and isinstance(pages[0], tuple) else pages:
-        for x, y, text, *size in page:
-            canvas.setFont("Helvetica", *(size or [10]))
-            canvas.drawString(x, y, text)
+        for x, y, text, *how in page:
+            size, degrees = [*how, *(10, 0)[len(how) :]]
+            canvas.saveState()
+            canvas.setFont("Helvetica", size)
+            canvas.translate(x, y)
+            canvas.rotate(degrees)
+            canvas.drawString(0, 0, text)
+            canvas.restoreState()
         canvas.showPage()
     canvas.save()
     return file.getvalue()

@@ -92,6 +92,7 @@ LINTED = "<!-- lint off --> The pump needs 5 bar.\n\nThe valve opens.\n\n<!-- li
 BETWEEN_RULES = "---\n\n# Safety\n\nWear gloves.\n\n---\n\n# Use"
 SPEAKERS = "[Alice]:\nIt is ready.\n\n[Bob]: Good."
 CONTENTS = [f"{n}.1 Bridge number {n} {'. ' * 30}{n}" for n in range(1, 7)]
+RECORDS = [[f"Invoice no. {n}", f"For {name}", f"Due: {n - 500} EUR"] for n, name in enumerate("ABC", 1001)]
 MINUTES = [["Minutes", "The council met.", "12"], ["Minutes", "The council met again.", "13 votes"]]
 NOTES = [["Notes", None], ["Name", "Age"]]
 PEOPLE = [["Vera", 88], ["Ada", 36]]
@@ -103,6 +104,8 @@ TOWNS = [
     [None, "Orle", datetime.date(1902, 11, 30), None, 1.0, None],
     ["Lome", "Venn", None, None, None, 3],
 ]
+TURNED = [(100 + 14 * n, 200, line, 10, 90) for n, line in enumerate(["A level line,", "and what is al-", "so level."])]
+STAMPED = [(50, 700, "The bridge opened."), (100, 300, "DRAFT COPY", 60, 45), (50, 200, "It is old.")]
 DIVIDED = [(50, 700, "The bridge was de-"), (50, 686, "signed by Ada Venn."), (50, 672, "Its tolls are low.")]
 APART = [
     (60, 740, "S p e r r u n g of the bridge, plan A or B"),
@@ -132,6 +135,9 @@ APART = [
         ("PDF", pdf([CONTENTS, ["The Orle Bridge.", "See page 9"]]), "The Orle Bridge.\nSee page 9"),
         ("PDF", pdf([CONTENTS[:1]]), CONTENTS[0]),
         ("PDF", pdf(MINUTES), "\n".join(line for lines in MINUTES for line in lines)),
+        ("PDF", pdf(RECORDS), "\n".join(line for lines in RECORDS for line in lines)),
+        ("PDF", drawn(*TURNED), "A level line,\nand what is also\nlevel."),
+        ("PDF", drawn(*STAMPED), "The bridge opened.\nDRAFT COPY\nIt is old."),
         ("PDF", drawn(*APART), "Sperrung of the bridge, plan A or B\nWARNUNG VORNE\nA B C"),
         ("Excel", sheet("S", [*NOTES, *PEOPLE]), "S\nNotes\nName: Vera; Age: 88\nName: Ada; Age: 36"),
         ("PDF", drawn(*DIVIDED), "The bridge was designed\nby Ada Venn.\nIts tolls are low."),

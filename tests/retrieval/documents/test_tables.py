@@ -30,14 +30,22 @@ def passages(kind, content):
     return [text for _, text in passages_of(convert(kind, content))]
 
 
-def as_pdf(rows, **options):
+def as_pdf(rows, quarters=0, **options):
     from reportlab.lib.styles import getSampleStyleSheet
     from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
 
     file, style = io.BytesIO(), getSampleStyleSheet()["Normal"]
     grid = options.pop("style", [("GRID", (0, 0), (-1, -1), 0.5, "black")])
     above = Paragraph("All devices of the year 2024, with those that were sold.", style)
-    SimpleDocTemplate(file).build([above, Table(rows, style=grid, **options), Paragraph("The end.", style)])
+
+    def turn(canvas, _):
+        canvas.setPageSize((842, 842))
+        canvas.translate(421, 421)
+        canvas.rotate(90 * quarters)
+        canvas.translate(-421, -421)
+
+    flow = [above, Table(rows, style=grid, **options), Paragraph("The end.", style)]
+    SimpleDocTemplate(file).build(flow, onFirstPage=turn)
     return file.getvalue()
 
 
@@ -136,6 +144,7 @@ TAGS = [["Tag", "Model", "Owner"], ["HI-1", "", "Ada"], ["HI-2", "T14", "Jon\nRe
 TAG_LINES = ["Tag: HI-1; Owner: Ada", "Tag: HI-2; Model: T14; Owner: Jon Reth", "Tag: HI-3; Model: T15"]
 
 
+@pytest.mark.parametrize("quarters", range(4))
 @pytest.mark.parametrize(
     ("rows", "style", "lines"),
     [
@@ -144,8 +153,8 @@ TAG_LINES = ["Tag: HI-1; Owner: Ada", "Tag: HI-2; Model: T14; Owner: Jon Reth", 
         ([["1", "2", "3"], ["4", "", "6"]], [GRID], ["1; 2; 3", "4; –; 6"]),  # without names, a mark keeps a place
     ],
 )
-def test_the_cells_of_a_table_of_a_pdf_are_in_their_places(rows, style, lines):
-    [text] = passages("PDF", as_pdf(rows, style=style))
+def test_the_cells_of_a_table_of_a_pdf_are_in_their_places(rows, style, lines, quarters):
+    [text] = passages("PDF", as_pdf(rows, quarters, style=style))
     assert text.split("\n") == ["All devices of the year 2024, with those that were sold.", *lines, "The end."]
 
 
