@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data.indexing import build_index, kept_folder
-from knowgap.errors import IndexMissing
+from knowgap.errors import DataError, IndexMissing
 from knowgap.retrieval.documents.reading import Reading, find_files
 from knowgap.retrieval.index import NEW_INDEX
 from knowgap.retrieval.indexes import open_index
@@ -42,6 +42,8 @@ class LiveIndex(NeverCopied):
     Attributes:
         being_read: how many documents can be searched, and how many there are; None if all can be searched.
         busy: what is being read or encoded, and how far; empty if nothing is.
+        problem: why the documents could not be indexed, for clients; empty if they could. While the folder has no
+            documents, there is no index.
         left_out: how many files of the folder are left out, by reason.
 
     Raises:
@@ -65,7 +67,7 @@ class LiveIndex(NeverCopied):
         self._index: Any = None
         self.being_read: tuple[int, int] | None = (0, documents)
         self.left_out = Counter[str]()
-        self.busy, self._told = "no document has been read yet", list[str]()
+        self.busy, self.problem, self._told = "no document has been read yet", "", list[str]()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="knowgap documents", daemon=True)
 
@@ -81,11 +83,12 @@ class LiveIndex(NeverCopied):
         """The `k` best passages for each query, of what is indexed so far.
 
         Raises:
-            IndexMissing: nothing can be searched yet; the message says how far the documents were read.
+            IndexMissing: nothing can be searched; the message says why, or how far the documents were read.
         """
-        if self._index is None:
-            raise IndexMissing(f"the documents are still being read ({self.busy}): ask again in a moment")
-        return self._index.search(queries, k)
+        if (index := self._index) is None:
+            reading = f"the documents are still being read ({self.busy}): ask again in a moment"
+            raise IndexMissing(self.problem or reading)
+        return index.search(queries, k)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "_index" not in vars(self):
@@ -93,39 +96,47 @@ class LiveIndex(NeverCopied):
         return getattr(self._index, name)
 
     def __len__(self) -> int:
-        return 0 if self._index is None else len(self._index)
+        return len(self._index or ())
 
     def __bool__(self) -> bool:
         return True
 
     def __iter__(self) -> Iterator[Passage]:
-        return iter(() if self._index is None else self._index)
+        return iter(self._index or ())
 
     def _follow(self) -> None:
-        seen, failed = list[tuple[str, int, int]](), ""
+        seen, said = list[tuple[str, int, int]](), ""
         while not self._ended.is_set():
+            cause = ""
             try:
                 stats = ((name, path.stat()) for name, path in find_files(self.folder).items())
                 now = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
                 if now != seen or not now:
                     self._index_all()
-                    self.busy, seen, failed = "", now, ""
+                self.problem, seen = "", now
             except _Ended:
                 return
-            except Exception as error:  # such as a full disk, or a folder that has become empty; the next round may do
+            except DataError as error:  # there are no documents, or no longer
+                self._index, self.being_read, seen = None, None, []
+                cause, self.problem = str(error), f"{self.folder.name} {error.problem}"
+            except Exception as error:  # such as a full disk; the next round may do
                 _LOG.debug("the documents could not be indexed", exc_info=True)
-                self.busy = str(error) or repr(error)
-                if self.busy != failed:
-                    self._say(f"the documents could not be indexed: {self.busy}")
-                failed = self.busy
-            self._ended.wait(_AFTER_FAILURE if failed else self._seconds)
+                cause = str(error) or repr(error)
+                self.problem = "the documents could not be indexed; the server's log says why"
+            self.busy = ""
+            if cause and cause != said:
+                self._say(f"the documents could not be indexed: {cause}")
+            said = cause
+            self._ended.wait(_AFTER_FAILURE if cause else self._seconds)
 
     def _index_all(self) -> None:
         """Update the index; until there is one with the engine, build one with BM25."""
         engines = [self._engine] if (self._kept / self._engine).is_dir() else [_WORDS, self._engine]
-        for engine in (self._engine, _WORDS):
-            if self._index is None and (self._kept / engine).is_dir():
-                self._index, self.being_read = open_index(self._kept / engine), None
+        if self._index is None and (documents := len(find_files(self.folder))):
+            self.being_read = (0, documents)
+            for engine in (self._engine, _WORDS):
+                if self._index is None and (self._kept / engine).is_dir():
+                    self._index, self.being_read = open_index(self._kept / engine), None
         for engine in dict.fromkeys(engines):
             if self._build(engine, Reading(until=time.monotonic() + _FIRST if self._index is None else None)):
                 self._build(engine, Reading())

@@ -27,6 +27,7 @@ from knowgap.service.requests import Gone, patiently
 
 _THREADS = ThreadPoolExecutor(8, thread_name_prefix="knowgap-search")
 _LISTED = 2000  # documents at most
+_OF_FOLDER = {"left_out": dict[str, int](), "busy": "", "problem": ""}  # of the index of a served folder
 _Query = Annotated[str, Field(max_length=32_768)]
 
 
@@ -79,8 +80,8 @@ def list_documents(index: Any) -> dict[str, Any]:
     """What an index knows of its documents, JSON-ready.
 
     `documents` has the name of each, its number of `passages`, why it was `left_out`, or that it is `being_read`, and a
-    `note` on what of it was left out. `left_out` has the numbers of other files by reason, and `busy` says what the
-    index of a served folder is doing.
+    `note` on what of it was left out. `left_out` has the numbers of other files by reason. Of a served folder, `busy`
+    says what its index is doing, and `problem` why its documents could not be indexed.
     """
     sources = sources_of(index)
     files, counts = (sources.files(), sources.counts()) if sources is not None else ({}, {})
@@ -96,7 +97,7 @@ def list_documents(index: Any) -> dict[str, Any]:
         }
         for name in sorted(names)[:_LISTED]
     ]
-    more = {"left_out": index.left_out, "busy": index.busy} if live else {"left_out": {}, "busy": ""}
+    more = {name: getattr(index, name) if live else empty for name, empty in _OF_FOLDER.items()}
     return {"documents": documents, "number": len(names), **more}
 
 

@@ -19,10 +19,10 @@ function make(tag, properties, ...children) {
 // A text as it is, but its Markdown tables as tables.
 function withTables(text) {
   const parts = [];
-  for (const block of text.split(/((?:^\|.*\|[ \t]*(?:\n|$)){2,})/m)) {
-    const rows = block.startsWith("|") ? block.trim().split("\n").map(row => row.trim().slice(1, -1).split(/(?<!\\)\|/).map(cell => cell.trim().replaceAll("\\|", "|"))) : [];
-    const ruled = rows.length > 1 && rows[1].every(cell => /^:?-+:?$/.test(cell));
-    if (!rows.length) { if (block) parts.push(block); continue; }
+  for (const [place, block] of text.split(/((?:^\|.*\|[ \t]*(?:\n|$)){2,})/m).entries()) {
+    if (place % 2 === 0) { if (block) parts.push(block); continue; } // between tables
+    const rows = block.trim().split("\n").map(row => row.trim().slice(1, -1).split(/(?<!\\)\|/).map(cell => cell.trim().replaceAll("\\|", "|")));
+    const ruled = rows[1].every(cell => /^:?-+:?$/.test(cell));
     const row = (cells, tag) => make("tr", {}, ...cells.map(cell => make(tag, { text: cell })));
     parts.push(make("div", { class: "scroll" }, make("table", {}, ruled ? make("thead", {}, row(rows[0], "th")) : null,
       make("tbody", {}, ...rows.slice(ruled ? 2 : 0).map(cells => row(cells, "td"))))));

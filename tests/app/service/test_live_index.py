@@ -141,16 +141,28 @@ def test_an_error_of_any_kind_is_said_once_and_the_next_round_tries_again(live, 
 
     gate.waits = fail
     live.start()
-    wait_until(lambda: len(live) and not live.busy)
+    wait_until(lambda: live.problem)
+    assert "locked" not in live.problem
+    wait_until(lambda: len(live) and not live.problem)
     assert len([line for line in live.said if "locked" in line]) == 1
 
 
-def test_an_empty_folder_is_waited_for_and_that_is_said_once(live, docs, monkeypatch):
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_folder_without_documents_has_no_index_and_clients_are_told(live, docs, tmp_path, monkeypatch, emptied):
     monkeypatch.setattr(module, "_AFTER_FAILURE", 0.1)
-    (docs / "tarn.md").unlink()
-    live.start()
-    wait_until(lambda: live.said)
+    if emptied:
+        live.start()
+        wait_until(lambda: len(live) == 1)
+    (docs / "tarn.md").rename(tmp_path / "tarn.md")
+    if not emptied:
+        live.start()
+    wait_until(lambda: live.problem)
     time.sleep(0.5)
-    assert len(live.said) == 1
-    (docs / "a.txt").write_text("A river.\n", encoding="utf-8")
-    wait_until(lambda: len(live) == 1)
+    assert len([line for line in live.said if str(docs) in line]) == 1
+    assert (len(live), live.being_read) == (0, None)
+    with asking(RAG(live)) as client:
+        refused, listed = client.post("/v1/ask", json=ASKED), client.get("/documents").json()
+        assert (refused.status_code, refused.json()["error"]["message"]) == (503, listed["problem"])
+        assert (listed["documents"], listed["busy"], str(docs) in listed["problem"]) == ([], "", False)
+    (tmp_path / "tarn.md").rename(docs / "tarn.md")
+    wait_until(lambda: len(live) == 1 and not live.problem)
