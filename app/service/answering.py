@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import dspy
@@ -64,7 +65,8 @@ class Answering:
         Args:
             question: the question.
             gone: returns when the client no longer waits for the answer.
-            said: earlier questions and answers; with any, a call of the language model completes the question first.
+            said: earlier questions and answers, the oldest first; with any, a call of the language model completes the
+                question first. The oldest are left out of more than `MAX_SAID`, or than `MAX_QUESTION` characters.
             tell: called with each step as it happens: JSON-ready, with `text`, a line for each detail.
 
         Returns:
@@ -75,8 +77,9 @@ class Answering:
         Raises:
             Problem: there is no answer.
         """
-        length = max(len(question), sum(len(turn.question) + len(turn.answer) for turn in said))
-        return await self._in_turn(length, gone, partial(self._answer, question, said, tell))
+        lengths = accumulate(len(turn.question) + len(turn.answer) for turn in reversed(said))
+        read = min(MAX_SAID, sum(length <= MAX_QUESTION for length in lengths))
+        return await self._in_turn(len(question), gone, partial(self._answer, question, said[len(said) - read :], tell))
 
     async def pass_on(self, prompt: str, gone: Gone, tell: object = None) -> dict[str, Any]:
         """Pass a prompt on to the language model, without a search or steps; its reply is the `cited_answer`.
@@ -101,7 +104,7 @@ class Answering:
     async def _in_turn(self, length: int, gone: Gone, work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
         """Do the work for a question of so many characters, if there is a place for it."""
         if length > MAX_QUESTION:
-            raise Problem(400, f"the question, or those before it, have more than {MAX_QUESTION} characters")
+            raise Problem(400, f"the question has more than {MAX_QUESTION} characters")
         if not self._free:
             raise Problem(429, "the server is answering as many questions as it is set to; ask again later")
         self._free -= 1

@@ -13,14 +13,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import Self
 
-from knowgap.service.answering import MAX_QUESTION, MAX_SAID
 from knowgap.service.requests import Problem
 from knowgap.signatures.types import SubAnswer
 
@@ -40,7 +39,8 @@ class _Message(BaseModel):
 
     @property
     def text(self) -> str:
-        return "\n".join(str(part.get("text", "")) for part in self.parts)
+        texts = (part.get("text") for part in self.parts)
+        return "\n".join(text for text in texts if isinstance(text, str))
 
 
 class ChatRequest(BaseModel):
@@ -80,18 +80,17 @@ class ChatRequest(BaseModel):
             raise Problem(400, f"the last message is the question: its role must be 'user', not {last.role!r}")
         if others := sorted({str(part.get("type")) for part in last.parts} - {"text"}):
             raise Problem(400, f"a question must be plain text: leave out {', '.join(others)}")
+        if not all(isinstance(part.get("text"), str) for part in last.parts):
+            raise Problem(400, "the text of each part of a question must be a string")
         return last.text
 
     def said(self) -> list[SubAnswer]:
-        """The last questions of the user with the assistant's answers, the oldest first, as many as may be read."""
-        answered = [
+        """The questions of the user with the assistant's answers, the oldest first."""
+        return [
             SubAnswer(question=asked.text, answer=answer.text)
             for asked, answer in pairwise(self.messages[:-1])
             if (asked.role, answer.role) == ("user", "assistant") and asked.text.strip() and answer.text.strip()
         ]
-        lengths = accumulate(len(turn.question) + len(turn.answer) for turn in reversed(answered))
-        kept = sum(length <= MAX_QUESTION for length in lengths)
-        return answered[len(answered) - min(kept, MAX_SAID) :]
 
 
 class Reply:

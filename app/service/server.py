@@ -3,27 +3,29 @@
 docs/service.md lists the addresses; `openai_protocol` and `searching` describe their formats.
 
 Errors are `{"error": {"message", "type", "param", "code"}}`: 400 for a request that is not as described there, 401
-without the key, 403 for the name of another host, 404 for another address or model, 413 if the body is too large, 415
-if it is not JSON, 429 if as many questions are being answered as may be, 500 if answering fails, 502 if the language
-model does not answer, and 504 if there is no answer before the deadline. 500 and 502 also have an `id`, under which the
-log has the cause. The status is 503 if too many connections are open, or no document can be searched yet. If a
-client disconnects, the work on its question ends: no call to the language model or the index begins after that.
+without the key, 403 for the name of another host, 404 for another address or model, 405 (with `Allow`) for another
+method, 413 if the body is too large, 415 if it is not JSON, 429 if as many questions are being answered as may be, 500
+if answering fails, 502 if the language model does not answer, and 504 if there is no answer before the deadline. 500
+and 502 also have an `id`, under which the log has the cause. The status is 503 if no document can be searched, or if
+too many connections are open, which uvicorn says in plain text. If a client disconnects, the work on its question ends:
+no call to the language model or the index begins after that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import socket
 import threading
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import dspy
 import orjson
 import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -35,7 +37,7 @@ from typing_extensions import Self
 from knowgap.errors import KnowgapError, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
-from knowgap.service.answering import MAX_SAID, Answering
+from knowgap.service.answering import Answering
 from knowgap.service.openai_protocol import ChatRequest, Reply
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request, send_events
 from knowgap.service.searching import SearchRequest, describe, list_documents, search
@@ -53,7 +55,7 @@ class AskRequest(BaseModel):
 
     question: str
     stream: bool = False
-    said: Annotated[list[SubAnswer], Field(max_length=MAX_SAID)] = []
+    said: list[SubAnswer] = []
 
 
 class Server:
@@ -66,14 +68,15 @@ class Server:
         deadline: seconds within which a question or a search is answered.
         host: the address to listen on; the default is reachable from this machine only.
         port: the port; 0 takes a free one.
-        key: what clients send as `Authorization: Bearer KEY`; None, on a loopback address only, asks for none.
+        key: what clients send as `Authorization: Bearer KEY`, in printable ASCII; None, on a loopback address only,
+            asks for none.
 
     Attributes:
         name: the program's name, which OpenAI's protocol uses as that of a model.
         url: the address.
 
     Raises:
-        UsageError: the address cannot be used or needs a key.
+        UsageError: the address cannot be used or needs a key, or no client can send the key.
     """
 
     def __init__(
@@ -89,6 +92,8 @@ class Server:
     ) -> None:
         if key is None and not is_loopback(host):
             raise UsageError(f"others can reach {host}: set a key that clients have to send (--key)")
+        if key is not None and not re.fullmatch("[!-~]([ -~]*[!-~])?", key):
+            raise UsageError("clients cannot send this key (--key): take printable ASCII, without spaces around it")
         lm, index = lm or dspy.settings.lm, program.retriever
         self._answering = Answering(program, lm, max_questions=max_questions, deadline=deadline)
         self._answering.warm_up()
@@ -198,9 +203,13 @@ class Server:
         return json_response(await search(self._index, asked, request.receive, self._deadline))
 
     async def _refuse(self, request: Request, error: Any) -> Response:
+        headers = None
         if isinstance(error, HTTPException):  # of the router: no such address, or another method
-            error = Problem(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
-        return Problem.of(error).response()
+            headers, told = error.headers, f"{request.method} {request.url.path}: {error.detail}"
+            error = Problem(error.status_code, told)
+        response = Problem.of(error).response()
+        response.headers.update(headers or {})
+        return response
 
 
 def _event(name: str, content: Any) -> bytes:

@@ -67,7 +67,7 @@ function answerText(answer, sources, key) {
     paragraph.append(...piece.numbers.map(number => citeLink(number, key)));
   }
   box.append(paragraph);
-  if (refused && answer.guess === answer.answer) box.append(make("p", { class: "note", text: "This is a guess: your documents do not say this." + (answer.missing ? " Missing: " + answer.missing : "") }));
+  if (refused && answer.guess && answer.guess === answer.answer) box.append(make("p", { class: "note", text: "This is a guess: your documents do not say this." + (answer.missing ? " Missing: " + answer.missing : "") }));
   const doubted = answer.citations.filter(citation => !citation.supported);
   if (doubted.length) {
     const all = doubted.length === answer.citations.length;

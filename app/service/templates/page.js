@@ -15,10 +15,10 @@ const readSo = read => read.searchable.toLocaleString("en") + " of " + count(rea
 
 // What the page says of a step while the answer is being found.
 function stepLine(step) {
-  const where = line => [...new Set(((line ?? "").split(" → ")[1] ?? "nothing").split(", "))].join(", ");
+  const where = lines => [...new Set(lines.flatMap(line => line.split(" → ").at(-1).split(", ")))].filter(name => name !== "nothing").join(", ") || "nothing";
   switch (step.kind) {
     case "asked": case "reranked": case "queried": case "answered": case "stopped": return null;
-    case "retrieved": return ["Looked for “" + step.queries.join("”, “") + "”: " + where(step.text[1])];
+    case "retrieved": return ["Looked for “" + step.queries.join("”, “") + "”: " + where(step.text.slice(1))];
     case "extracted": return [step.statements.length ? "Learnt " + count(step.statements.length, "statement", "statements") : "Learnt nothing new"];
     case "missing": return ["Missing: " + step.missing, "lack"];
     case "reasoned": if (step.what.startsWith("answer")) return null; // it may be a guess; falls through
@@ -83,7 +83,7 @@ function showHistory() {
   at("history").replaceChildren(...kept.map(conversation => {
     const title = conversation.turns[0].question, current = conversation.id === open_?.id;
     return make("li", { "data-open": current },
-      make("button", { type: "button", class: "row", text: title, title, "aria-current": current ? "page" : null, on: { click: () => leave(() => goTo(conversations().find(each => each.id === conversation.id) ?? null)) } }),
+      make("button", { type: "button", class: "row", text: title, title, "aria-current": current ? "page" : null, on: { click: () => current ? showSide(false) : leave(() => goTo(conversations().find(each => each.id === conversation.id) ?? null)) } }),
       make("button", { type: "button", class: "icon", "aria-label": "Forget: " + title, on: { click: () => forget(conversation.id) } }, icon("bin")));
   }));
 }
@@ -177,11 +177,11 @@ async function showDocuments() {
   const headers = tabKey() ? { Authorization: "Bearer " + tabKey() } : {};
   const response = await fetch("documents", { headers }).catch(() => null);
   if (response?.status === 401) return at("key-dialog").showModal();
-  const told = await response?.json().catch(() => null);
+  const told = response?.ok ? await response.json().catch(() => null) : null;
   const others = Object.entries(told?.left_out ?? {}).map(([reason, number]) => number + " " + reason).join(", ");
-  at("documents-said").textContent = !told ? "The service cannot be reached."
-    : [told.number ? count(told.number, "document", "documents") + "." : "This index does not know its documents.",
-      told.busy ? "Now: " + told.busy + "." : "", others ? "Left out: " + others + "." : ""].filter(Boolean).join(" ");
+  at("documents-said").textContent = !told ? (response ? "The service failed with status " + response.status + "." : "The service cannot be reached.")
+    : [told.number ? count(told.number, "document", "documents") + "." : told.problem || told.busy ? "" : "This index does not know its documents.",
+      told.problem ? told.problem + "." : "", told.busy ? "Now: " + told.busy + "." : "", others ? "Left out: " + others + "." : ""].filter(Boolean).join(" ");
   at("documents-list").replaceChildren(...(told?.documents ?? []).map(each => make("tr", {}, make("td", { text: each.name }),
     make("td", { class: "count", text: each.passages || "" }),
     make("td", { class: "lack", text: each.being_read ? "being read" : each.left_out ? "left out: " + each.left_out : each.note }))));
@@ -193,11 +193,12 @@ at("question").addEventListener("keydown", event => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); at("form").requestSubmit(); }
 });
 at("stop").addEventListener("click", () => { running?.abort.abort(); focusQuestion(); });
+document.querySelector(".skip").addEventListener("click", event => { event.preventDefault(); at("question").focus(); }); // no popstate
 for (const id of ["new", "new-small"]) at(id).addEventListener("click", () => leave(() => goTo(null)));
 at("menu").addEventListener("click", () => showSide(!at("side").hasAttribute("data-shown")));
 at("veil").addEventListener("click", () => { showSide(false); at("menu").focus(); });
 at("documents").addEventListener("click", showDocuments);
-at("key-form").addEventListener("submit", () => { tabKey(at("key").value); const turn = open_?.turns.at(-1); if (turn?.problem?.key && !running) answerTurn(turn); });
+at("key-form").addEventListener("submit", () => { tabKey(at("key").value.trim()); const turn = open_?.turns.at(-1); if (turn?.problem?.key && !running) answerTurn(turn); });
 at("key-cancel").addEventListener("click", () => at("key-dialog").close());
 document.addEventListener("keydown", event => {
   if (document.querySelector("dialog[open]")) return;

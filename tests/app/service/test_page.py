@@ -34,6 +34,8 @@ def test_the_page_needs_nothing_that_its_policy_forbids_and_names_nothing_of_the
     assert not re.search(r"https?://(?!www\.w3\.org/)", page)
     used, made = set(re.findall(r'at\("([\w-]+)"\)', page)), set(re.findall(r'\bid="([\w-]+)"', markup))
     assert used - made == {"now"}  # made by the script, or on demand
+    pattern = re.search(r'<input id="key"[^>]* pattern="([^"]+)"', markup)[1]
+    assert [bool(re.fullmatch(pattern, key)) for key in ("open sesame!", "Schlüssel", "ключ")] == [True, False, False]
 
 
 def test_a_follow_up_question_is_completed_with_one_call(service):
@@ -46,8 +48,16 @@ def test_a_follow_up_question_is_completed_with_one_call(service):
     assert answer["cost"]["lm_calls"] == 2 == len(engine.calls) - before
     assert engine.calls[-1][1]["question"] == "Where does the Isk begin?"
     assert "understood_as" not in client.post("/v1/ask", json={"question": "Where?"}).json()
-    refused = client.post("/v1/ask", json={**body, "said": said * 21})
-    assert (refused.status_code, refused.json()["error"]["message"][:5]) == (400, "said:")
+
+
+@pytest.mark.parametrize(("answers", "read"), [(["Isk"] * 30, 20), (["x" * 40_000, "Isk"], 1), (["x" * 40_000], 0)])
+def test_of_a_long_conversation_the_last_turns_are_read(service, answers, read):
+    client, engine = service
+    said = [{"question": "Which river?", "answer": answer} for answer in answers]
+    before = len(engine.calls)
+    assert client.post("/v1/ask", json={"question": "Where does it begin?", "said": said}).status_code == 200
+    lines = [line for _, inputs in engine.calls[before:] for line in inputs.get("conversation", "").splitlines()]
+    assert lines == ["Which river?", "Isk"] * read
 
 
 def test_openai_s_conversations_are_followed(service):

@@ -69,6 +69,78 @@ def test_tables_of_markdown_are_tables():
     script = f"(() => {{ {made} {reading} return withTables({json.dumps(table)}).map(text); }})()"
     head, row = "thead(tr(th(Town) th(River)))", "tbody(tr(td(Tarn) td(Isk | Orle)))"
     assert run(script) == ["Before\n", f"div(table({head} {row}))", "After | it."]
+    for text in ("|The valve is red.|", "| x | no table"):
+        assert run(f"(() => {{ {made} {reading} return withTables({json.dumps(text)}).map(text); }})()") == [text]
+
+
+# Elements that remember their text, children and listeners; whatever else is asked of them does nothing.
+BROWSER = """
+  const fake = () => {
+    const own = Object.assign(() => fake(), { children: [], on: {}, textContent: "", value: "", hidden: false });
+    own.append = (...children) => own.children.push(...children);
+    own.replaceChildren = (...children) => { own.children = children; };
+    own.addEventListener = (event, listener) => { own.on[event] = listener; };
+    return new Proxy(own, { get: (of, name) => of[name] ??= fake() });
+  };
+  const words = node => typeof node === "string" ? node : node.textContent + node.children.map(words).join(" ");
+  const elements = {}, stored = {}, opened = [];
+  const find = name => elements[name] ??= fake();
+  const store = { getItem: name => stored[name] ?? null, setItem: (name, value) => { stored[name] = value; } };
+  const pages = { getElementById: find, querySelector: find, createElement: fake, createElementNS: fake };
+  const fetched = { healthz: { json: () => ({}) }, documents: { ok: false, status: 500, json: () => ({ error: {} }) } };
+  const later = signal => new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason)));
+  const browser = {
+    document: { ...pages, addEventListener() {}, querySelectorAll: () => [] },
+    localStorage: store, sessionStorage: store, history: { pushState() {} }, location: { hash: "" },
+    matchMedia: fake, addEventListener() {}, fetch: async (path, { signal } = {}) => fetched[path] ?? later(signal),
+  };
+  for (const [name, value] of Object.entries(browser)) Object.defineProperty(globalThis, name, { value });
+"""
+
+
+def run_page(script):
+    """What statements are worth that run on the page in such a browser."""
+    source = "".join((SCRIPTS / name).read_text(encoding="utf-8") for name in ("store.js", "answer.js", "page.js"))
+    return run(f"(async () => {{ {BROWSER} {source} {script} }})()")
+
+
+def test_the_question_goes_on_until_its_conversation_is_left():
+    script = """
+      stored[STORE] = JSON.stringify([{ id: "old", turns: [{ question: "Who?" }] }]);
+      ask("Where?");
+      const abort = running.abort, states = [], click = event => states.push(abort.signal.aborted);
+      const rows = at("history").children.map(row => row.children[0]);
+      find(".skip").on.click({ preventDefault: click });
+      rows[0].on.click();
+      click();
+      rows[1].on.click();
+      click();
+      return [rows.map(words), states, open_.id];
+    """
+    assert run_page(script) == [["Where?", "Who?"], [False, False, True], "old"]
+
+
+def test_a_failure_is_not_shown_as_an_index_without_documents():
+    said = 'await showDocuments(); return [find("documents-said").textContent, find("documents-list").children.length];'
+    told, rows = run_page(said)
+    assert ("500" in told, rows) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [(["Isk", "Orle, Isk"], "Isk, Orle"), (["nothing", "Isk"], "Isk"), (["nothing"] * 2, "nothing")],
+)
+def test_a_step_names_what_all_its_queries_found(found, shown):
+    step = {"kind": "retrieved", "queries": ["a", "b"], "text": ["retrieved", *(f"a → {each}" for each in found)]}
+    assert run_page(f"return stepLine({json.dumps(step)})[0].split(': ')[1];") == shown
+
+
+@pytest.mark.parametrize("guess", ["", "9 m"])
+def test_only_a_guess_is_called_one(guess):
+    answer = {"supported": False, "answer": guess, "guess": guess, "missing": "the height", "citations": []}
+    answer |= {"cited_answer": guess or "Your documents do not say this. Missing: the height."}
+    text = run_page(f"return words(answerText({json.dumps(answer)}, [], 't0'));")
+    assert ("guess" in text, "9 m" in text, text.count("the height")) == (bool(guess), bool(guess), 1)
 
 
 def test_the_scripts_are_valid(tmp_path):

@@ -151,13 +151,13 @@ def chat(role="user", content=QUESTION, model="knowgap/rag", **more):
     (400, "/v1/ask", {"json": {"question": "x" * 40_000, "stream": True}}),
     (400, "/v1/ask", {"json": {"question": 5}}),
     (400, "/v1/ask", {"json": {"question": QUESTION, "program": "rag"}}),
-    (400, "/v1/ask", {"json": {"question": QUESTION, "said": [{"question": "Who?", "answer": "x" * 40_000}]}}),
     (400, "/search", {"json": {"query": QUESTION, "unknown": 1}}),
     (400, "/v1/ask", {"content": "{", "headers": {"Content-Type": "application/json"}}),
     (413, "/v1/ask", {"json": {"question": "x" * 5_000_000}}),
     (415, "/v1/ask", {"data": {"question": QUESTION}}),
     (400, "/v1/chat/completions", {"json": {"model": "knowgap/rag", "messages": []}}),
     (400, "/v1/chat/completions", chat(content=[{"type": "image_url"}])),
+    (400, "/v1/chat/completions", chat(content=[{"type": "text", "text": None}])),
     (400, "/v1/chat/completions", chat(role="system")),
     (400, "/v1/chat/completions", chat(response_format={"type": "json_object"})),
     (400, "/v1/chat/completions", chat(logprobs=True)),
@@ -170,6 +170,7 @@ def test_what_cannot_be_answered_says_why(client, status, path, request_):
     response = client.post(path, **request_)
     assert (response.status_code, response.json()["error"]["code"]) == (status, status)
     assert response.json()["error"]["message"]
+    assert (response.headers.get("allow") is not None) == (status == 405)
 
 
 OWN, OTHERS = ("[::1]", "[::1]:80", "LocalHost:80", "127.0.0.1:80"), ("evil.example:localhost", "localhost.evil", "")
@@ -254,9 +255,14 @@ def test_the_cause_of_a_failure_is_for_the_log_alone_and_the_server_lives(caplog
     assert caplog.text.count("hidden") >= 2
 
 
-def test_a_port_in_use_is_named(server):
+def test_a_port_in_use_and_a_key_that_no_client_can_send_are_refused(server):
     with pytest.raises(UsageError, match=r"cannot listen on 127\.0\.0\.1"):
         serve(port=int(server.url.rsplit(":", 1)[1]))
+    for key in ("", " sesame", "sesame\n", "Schlüssel"):
+        with pytest.raises(UsageError, match="key"):
+            serve(key=key)
+    with asking(key="open sesame!") as client:
+        assert client.get("/healthz").status_code == 200
 
 
 def test_a_stream_shows_that_it_is_alive(monkeypatch):
