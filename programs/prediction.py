@@ -21,6 +21,12 @@ from knowgap.signatures.values import is_unknown
 
 NOT_SUPPORTED = "Your documents do not say this."
 """How an answer in sentences begins if what was read does not state it."""
+_DENIALS = re.compile(
+    r"\b(?:nichts?|kein\w*|pas|aucun\w*|no|ningun\w*|non|nessun\w*|não|nenhum\w*|niet|geen|nie|не|нет|لا|لم|ليس)\b"
+    r"|[没未不]|ない|ません",
+    re.I,
+)
+"""Words with which other languages than English say that something is not so."""
 _IN_SENTENCES = ("long", "news")
 """Styles whose answers can be understood without the question."""
 _YES_OR_NO = frozenset(("yes", "no", "ja", "nein", "oui", "non", "sí", "sim", "não", "はい", "いいえ", "是", "否"))
@@ -60,15 +66,21 @@ class Citation:
 def say_unsupported(question: str, guess: str, missing: str, explanation: str) -> str:
     """An answer in sentences that says that the documents do not answer the question, and what is missing.
 
-    If the question is not in English, the model's explanation, which is in the question's language, says so.
+    A model's explanation that says so in another language than English, as the question is, stands for that sentence.
     """
-    english = not FUNCTION_WORDS.isdisjoint(words(question))
-    said = [NOT_SUPPORTED] if english or not explanation else [explanation]
-    if missing and said == [NOT_SUPPORTED]:
+    denied = _DENIALS.search(explanation) and not _is_english(explanation) and not _is_english(question)
+    said = [explanation] if denied else [NOT_SUPPORTED]
+    if missing and not denied:
         said.append(f"Missing: {missing}" if missing.endswith(("?", "!", ".")) else f"Missing: {missing}.")
     if guess:
         said.append(f"A guess: {guess}")
     return " ".join(said)
+
+
+def _is_english(text: str) -> bool:
+    """Whether a quarter of the words are English function words; some are words of other languages, too."""
+    found = words(text)
+    return sum(word in FUNCTION_WORDS for word in found) * 4 >= len(found)
 
 
 class CitedPrediction(dspy.Prediction):
@@ -200,7 +212,8 @@ class CitedAnswer:
     """An answer with numbered sources, for readers.
 
     Attributes:
-        text: the answer, with a number such as `[1]` after each statement that a passage supports.
+        text: the answer, with a number such as `[1]` after each statement that a passage supports. If the documents do
+            not state it and there is no guess, it says so, in every style.
         sources: the passages that were read; none if the program found that they do not support the answer.
         citations: which passages support which statement.
         nearest: at most five passages, the nearest to an answer that is not supported, without numbers.
@@ -224,7 +237,9 @@ class CitedAnswer:
             for n, each in enumerate(order, start=1)
         ]
         if refused:
-            return cls(prediction.answer, [], [], sources)
+            explained = (question, "", prediction.missing, str(prediction.get("explanation") or ""))
+            text = say_unsupported(*explained) if is_unknown(prediction.answer) else prediction.answer
+            return cls(text, [], [], sources)
         return cls(_with_numbers(prediction.answer, found, sources), sources, found)
 
     def to_dict(self, prediction: dspy.Prediction) -> dict[str, Any]:

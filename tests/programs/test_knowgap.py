@@ -153,12 +153,24 @@ def test_in_sentences_it_says_that_the_documents_do_not():
     assert (bare.answer, bare.guess) == (NOT_SUPPORTED, "")
 
 
-def test_in_another_language_the_explanation_says_so():
-    question = "Wie hoch ist das Gehalt der Vorsitzenden?"
+@pytest.mark.parametrize(
+    ("question", "explanation", "said"),
+    [
+        ("Wie hoch ist das Gehalt?", "Die Dokumente nennen das Gehalt nicht.", True),
+        ("Was ist die Höhe der Orle-Brücke?", "In den Dokumenten steht nicht, was die Höhe ist.", True),
+        ("¿Cuál es la altura del puente?", "Los documentos no dicen la altura.", True),
+        ("橋の高さは？", "文書には橋の高さは書かれていません。", True),
+        ("Orle Bridge height", "Ada Moor was born in Velden. Not known: Orle Bridge height", False),
+        ("Orle Bridge height", "version: 2.2; codename: Potato. Not known: Orle Bridge height", False),
+        ("Wie hoch ist die Brücke?", "Die Brücke wurde 1931 gebaut.", False),
+        ("Wie hoch ist die Brücke?", "No passage states the height.", False),
+        ("What is the height of the bridge?", "Die Dokumente nennen die Höhe nicht.", False),
+    ],
+)
+def test_in_another_language_an_explanation_that_says_so_stands_for_the_sentence(question, explanation, said):
     program = KnowGap(TableRetriever({question: [MILL]}), style="sentence", iterations=1)
-    said = "Die Dokumente nennen das Gehalt nicht."
-    prediction, _ = play(program, question, read=[], last=verdict("", explanation=said))
-    assert prediction.answer == said
+    prediction, _ = play(program, question, read=[], last=verdict("", explanation=explanation))
+    assert prediction.answer == (explanation if said else NOT_SUPPORTED)
 
 
 @pytest.mark.parametrize(

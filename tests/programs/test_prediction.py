@@ -9,7 +9,7 @@ from support import TableEntailment, TableRetriever, play, scripted_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.passages import LMEntailment, strip_numbers
-from knowgap.programs.prediction import AnswerSource, CitedAnswer, cite_answer
+from knowgap.programs.prediction import NOT_SUPPORTED, AnswerSource, CitedAnswer, cite_answer
 from knowgap.programs.replies.text import fits_style
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.grounding import support
@@ -131,6 +131,15 @@ VENN = Passage("venn", "Ada Venn", "Ada Venn was an engineer. Ada Venn was born 
 
 def numbered(answer, *passages):
     return CitedAnswer.of(answered(RAG(TableRetriever(passages or (VENN, BRIDGE)), style="sentence"), answer))
+
+
+@pytest.mark.parametrize(("answer", "guess"), [("unknown", ""), ("Wick", "Wick")])
+def test_a_refused_answer_without_a_guess_says_so_in_every_style(answer, guess):
+    main = {"answerable": False, "missing": "the town"}
+    script = {"knowledge": {"knows": False}, "leaf": {"statements": []}, "main": main, "last": {"answer": answer}}
+    prediction, _ = play(MIGRES(TableRetriever([]), iterations=1), HOP, **script)
+    assert (prediction.supported, prediction.guess) == (False, guess)
+    assert CitedAnswer.of(prediction).text == (guess or f"{NOT_SUPPORTED} Missing: the town.")
 
 
 def test_numbers_stand_before_the_end_of_each_statement_in_the_order_of_the_text():
