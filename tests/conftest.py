@@ -106,6 +106,6 @@ def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A generator of RQ-RAG that writes the format."""
-    from tests.lms.tiny_generator import write_generator
+    from tests.tiny import write_generator
 
     return build_once(tmp_path_factory, "tiny-generator", write_generator)

@@ -13,9 +13,7 @@ from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import folder_digest
-from tests.lms.local.tiny_models import TEXTS, write_language_model
-from tests.lms.tiny_generator import write_base_model
-from tests.retrieval.tiny import write_cross_encoder
+from tests.tiny import TEXTS, write_base_model, write_cross_encoder, write_language_model
 
 CORPUS = [Passage("moor", "Ada Moor", "Ada Moor was born in Wick.")]
 

@@ -14,7 +14,7 @@ from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Malformed
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerWithConfidence
-from tests.lms.tiny_generator import tiny_llama, tiny_tokenizer
+from tests.tiny import tiny_llama, tiny_tokenizer
 
 QUESTION = "Who painted The Grey Ferry?"
 PASSAGES = [

@@ -15,7 +15,7 @@ from knowgap.retrieval.colbert import TokenEncoder, fit_checkpoint, fit_projecti
 from knowgap.retrieval.index import vectors
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim, nearest
 from tests.retrieval.conformance import QUERIES, corpus
-from tests.retrieval.tiny import write_colbert, write_pylate
+from tests.tiny import write_colbert, write_pylate
 
 TEXTS = [*map(str, corpus()), *QUERIES]
 

@@ -16,8 +16,7 @@ from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.local import LocalModel
 from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, make_entailment, make_reranker, open_index
 from knowgap.retrieval.hub import model_digest, model_folder, one_thread
-from tests.lms.local.tiny_models import write_language_model
-from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_encoder
+from tests.tiny import write_bi_encoder, write_colbert, write_cross_encoder, write_language_model
 
 TEXTS = ["A lighthouse on the cape.", "Ada Venn built the bridge."]
 PASSAGES = [Passage(str(number), "", text) for number, text in enumerate(TEXTS)]

@@ -16,7 +16,7 @@ from knowgap.retrieval.index.snapshot import SHARE
 from knowgap.retrieval.passage import fuse
 from knowgap.retrieval.postings import K1, B, Postings, WeighedWords
 from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
-from tests.retrieval.tiny import write_bi_encoder
+from tests.tiny import write_bi_encoder
 
 
 class TestBM25Index(IndexConformance, UpdateConformance):

@@ -8,7 +8,7 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval import minilm
 from knowgap.retrieval.bert import Bert
 from knowgap.retrieval.minilm import embedded_window, padded_batches
-from tests.retrieval.tiny import write_bi_encoder
+from tests.tiny import write_bi_encoder
 
 
 @torch.inference_mode()

@@ -15,7 +15,7 @@ from knowgap.retrieval.outside import open_outside
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.plaid import PlaidIndex
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
-from tests.retrieval.tiny import write_colbert
+from tests.tiny import write_colbert
 
 pytestmark = [  # colbert-ai leaves a file open
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

@@ -8,7 +8,7 @@ from knowgap.errors import DataError, IndexDamaged, IndexFolderError, IndexMissi
 from knowgap.retrieval import ColBERTIndex, open_index
 from knowgap.retrieval.qdrant import QdrantIndex
 from tests.retrieval.conformance import NEW, QUERIES, RetrieverConformance, corpus
-from tests.retrieval.tiny import write_colbert
+from tests.tiny import write_colbert
 
 
 @pytest.fixture

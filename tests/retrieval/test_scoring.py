@@ -7,9 +7,8 @@ import pytest
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import CrossEncoderReranker, NLICrossEncoder, Reranker, T5TrueNLI, make_entailment, make_reranker
-from tests.lms.local.tiny_models import write_language_model
 from tests.retrieval.conformance import QUERIES, corpus
-from tests.retrieval.tiny import logits_of, write_cross_encoder
+from tests.tiny import logits_of, write_cross_encoder, write_language_model
 
 TEXTS = [str(passage) for passage in corpus(12)]
 PAIRS = [(query, text) for query in QUERIES for text in TEXTS]

@@ -14,7 +14,7 @@ from knowgap.errors import UsageError
 from knowgap.lms.providers import load_trained
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
-from tests.lms.tiny_generator import write_base_model
+from tests.tiny import write_base_model
 
 CORPUS = [
     Passage("ferry", "The Grey Ferry", "The Grey Ferry was painted by Ada Moor."),

@@ -13,7 +13,7 @@ from knowgap.compiling.training.reranker import train_reranker, training_pairs
 from knowgap.errors import UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.passage import Passage
-from tests.retrieval.tiny import write_bi_encoder
+from tests.tiny import write_bi_encoder
 
 NAMES = ["Orle", "Tarn", "Venn", "Brisk", "Quay", "Moss", "Fell", "Dune"]
 CORPUS = [

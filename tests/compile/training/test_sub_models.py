@@ -19,8 +19,7 @@ from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
-from tests.lms.local.tiny_models import write_language_model
-from tests.retrieval.tiny import write_cross_encoder
+from tests.tiny import write_cross_encoder, write_language_model
 
 PASSAGES = [
     Passage("moor", "Ada Moor", "Ada Moor painted ships. She was born in Wick."),

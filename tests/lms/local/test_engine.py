@@ -6,12 +6,19 @@ import shutil
 
 import dspy
 import pytest
+from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import LMError
 
 from knowgap.compiling.evaluation.runner import fatal_cause
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms import HFEngine, check_reachable, make_lm
-from tests.lms.local.tiny_models import CHAT, NO_SYSTEM, ask, write_chat_model
+from tests.tiny import CHAT, write_chat_model
+
+NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+
+
+def ask(question="who wrote it?", *, system="Answer.", **config):
+    return Request(model="hf/tiny", messages=(Message.user(question),), system=system, config=Config(**config))
 
 
 @pytest.fixture(scope="module")
