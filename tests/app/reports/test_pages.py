@@ -91,8 +91,6 @@ def test_long_lists_keep_what_differs():
     page = read_page(render_report(Evaluations(before=copy(590), after=copy(600))))
     assert len(page.having("details", "q")) == 500
     assert len(page.having("details", "win")) == 10
-    assert "500 of 600 questions are listed" in page.text
-    assert "No trace was kept" in page.text
 
 
 DRAFTS = [

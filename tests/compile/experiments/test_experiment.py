@@ -56,13 +56,6 @@ def test_every_program_of_a_shipped_table_can_be_made(name: str):
                 assert isinstance(program, str) or program.name == row.program
 
 
-def test_a_papers_figures_stand_where_it_prints_them():
-    read = read_table("migres_table3")
-    row = next(each for each in read.rows if each.label == "MIGRES")
-    column = next(each for each in read.columns if each.dataset == "nq_open")
-    assert [read.printed(row, column, metric) for metric in column.metrics] == [43.0, 80.0]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -124,7 +124,7 @@ def test_a_trial_that_lost_a_question_is_run_again_and_a_lost_language_model_end
     assert plain(found) == whole
     assert [trial.state.name for trial in found.study.trials].count("FAIL") == 1
     assert "connection reset" in caplog.text
-    with pytest.raises(LanguageModelUnreachable, match=r"3 trials in a row failed: .*connection reset"):
+    with pytest.raises(LanguageModelUnreachable, match=r"3 trials in a row failed: .*question q\d: .*connection reset"):
         run(4, demos="none", storage=storage, arguments=losing(range(15, 100)))
     assert plain(run(4, demos="none", storage=storage)[0]) == whole
 

@@ -12,21 +12,17 @@ from knowgap.retrieval.passage import Passage
 PASSAGES = [Passage("a", "Ada Moor", "Ada Moor painted ships."), Passage("b", "", "An untitled text.")]
 
 CASES = [
-    (s.Asked(question="Who painted ships?"), ["asked: Who painted ships?"]),
     (s.Retrieved(queries=["ships", "none"], k=5, hits=[list("abcdefg"), []]),
      ["retrieved", "ships → Ada Moor, b, c, d, e and 2 more", "none → nothing"]),
     (s.Reranked(threshold=0.5, kept={"a": 2.25, "b": -1.0}, dropped={"c": -1.5}),
      ["reranked: kept 2, dropped 1 at threshold 0.50", "Ada Moor (2.25)", "b (-1.00)"]),
-    (s.Compressed(how="sentences", passage="a", text="painted ships"), ["sentences of Ada Moor: painted ships"]),
     (s.Extracted(statements=["Ada Moor painted ships."], sources=[["a"]]),
      ["learnt", "Ada Moor painted ships. [Ada Moor]"]),
     (s.Missing(missing="x" * 400), [f"missing: {'x' * 299}…"]),
     (s.Queried(queries=["Where was Ada Moor born?"], repeated=["ships"]),
      ["asks next", "Where was Ada Moor born?", "asked before: ships"]),
-    (s.Compared(better=False), ["the new note is better: no"]),
     (s.Judged(what="relevance", value=True, passage="a"), ["relevance of Ada Moor: yes"]),
     (s.Judged(what="self-knowledge", value=False), ["self-knowledge: no"]),
-    (s.Filtered(kept=["a"], dropped=["b"]), ["kept Ada Moor; dropped b"]),
     (s.Answered(answer="Ada Moor", confidence=4, passages=["a"]), ["answer: Ada Moor (confidence 4)"]),
     (s.Shortened(act="leaf", passages=["a"], demonstrations=2),
      ["left out of leaf, to fit the window: 2 demonstrations; Ada Moor"]),
