@@ -13,7 +13,17 @@ from knowgap.retrieval.documents.text import Text, without_private
 from knowgap.retrieval.documents.web_pages import read_html
 
 _STYLES = "p[style-name='Title'] => p.word-title:fresh"
-_EDGE = re.compile(r"word/(header|footer)\d*\.xml")
+_PART = re.compile(r"word/(document|footnotes|endnotes|header|footer)\d*\.xml")
+_AROUND_TEXT = [
+    "{*}fldSimple",
+    "{*}moveTo",
+    "{*}customXml",
+    "{*}bdo",
+    "{*}dir",
+    "{*}ruby",
+    "{*}rubyBase",
+    "{*}oMathPara",
+]
 
 
 def read_word(content: bytes) -> Text:
@@ -23,27 +33,57 @@ def read_word(content: bytes) -> Text:
     are left out.
     """
     import mammoth
+    from lxml import etree
 
     edges: dict[str, dict[str, None]] = {"header": {}, "footer": {}}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for name in sorted(archive.namelist()):
-            if edge := _EDGE.fullmatch(name):
-                words = filter(re.compile(r"[^\W\d_]").search, _paragraphs(archive.read(name)))
-                edges[edge[1]] |= dict.fromkeys(words)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(plain := io.BytesIO(), "w") as written:
+        for name in sorted(name for name in archive.namelist() if name.endswith((".xml", ".rels"))):
+            part = archive.read(name)
+            if found := _PART.fullmatch(name):
+                root = _plain(part)
+                part = etree.tostring(root)
+                if found[1] in edges:
+                    edges[found[1]] |= dict.fromkeys(filter(re.compile(r"[^\W\d_]").search, _paragraphs(root)))
+            written.writestr(name, part)
     pictures: Any = mammoth.images.img_element(lambda picture: {"src": ""})
-    page = mammoth.convert_to_html(io.BytesIO(content), style_map=_STYLES, convert_image=pictures).value
+    page = mammoth.convert_to_html(plain, style_map=_STYLES, convert_image=pictures).value
     above, below = ("".join(f"<p>{escape(words)}</p>" for words in edges[edge]) for edge in ("header", "footer"))
     return read_html(without_private(f"{above}{page}{below}"))
 
 
-def _paragraphs(part: bytes) -> Iterator[str]:
-    """The words of each paragraph of a part of a Word file."""
-    from bs4 import BeautifulSoup
+def _plain(part: bytes) -> Any:
+    """The root of a part of a Word file, with all of its text once, in elements that mammoth reads."""
+    from lxml import etree
 
-    soup = BeautifulSoup(part, "html.parser")
-    for space in soup(["w:tab", "w:br"]):
-        space.replace_with(" ")
-    return (" ".join(paragraph.get_text().split()) for paragraph in soup("w:p"))
+    parser = etree.XMLParser(resolve_entities=False, huge_tree=True, remove_comments=True, remove_pis=True)
+    root: Any = etree.fromstring(part, parser)
+    words = f"{{{etree.QName(root).namespace}}}"
+    etree.strip_elements(root, "{*}moveFrom", "{*}rt", with_tail=False)
+    etree.strip_tags(root, *_AROUND_TEXT)
+    for choices in root.iter("{*}AlternateContent"):
+        if choices.find("{*}Fallback") is None and len(choices):
+            choices[0].tag = choices[0].tag.replace("Choice", "Fallback")
+    etree.strip_elements(root, "{*}Choice", with_tail=False)
+    for drawing in [*root.iter(f"{words}drawing")]:
+        if boxes := [*drawing.iter(f"{words}txbxContent")]:
+            drawing.tag, drawing[:] = f"{words}pict", boxes
+    for formula in [*root.iter("{*}oMath")]:
+        symbols = "".join(each.text or "" for each in formula.iter("{*}t"))
+        formula.clear(keep_tail=True)
+        formula.tag = f"{words}r"
+        etree.SubElement(formula, f"{words}t").text = symbols
+    for gap in root.iter(f"{words}br", f"{words}cr", f"{words}ptab"):
+        if gap.tag != f"{words}br" or gap.get(f"{words}type") in ("page", "column"):
+            gap.tag = f"{words}tab"
+    return root
+
+
+def _paragraphs(root: Any) -> Iterator[str]:
+    """The words of each paragraph of a part of a Word file; a text box is not a part of that in which it stands."""
+    for paragraph in root.iter("{*}p"):
+        pieces = paragraph.iter("{*}t", "{*}tab", "{*}br")
+        own = (piece.text or " " for piece in pieces if next(piece.iterancestors("{*}p")) is paragraph)
+        yield " ".join("".join(own).split())
 
 
 def read_slides(content: bytes) -> Text:

@@ -18,7 +18,11 @@ def passages_of(text: Text) -> list[tuple[str, str]]:
     return [(passage.title, passage.text) for passage, _ in SPLITTER.split_file("file", text)]
 
 
-WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+WORDS = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+OTHERS = (
+    'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    ' xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+)
 
 
 def pdf(pages: Sequence[Sequence[str]], password: str | None = None) -> bytes:
@@ -57,6 +61,7 @@ def word(
     """A Word file of paragraphs, each a style ("Heading1", "" for none) and a text, and of a table.
 
     A cell that is None is merged with the one above it. `header1`, `footer1` and so on are the lines of such a part.
+    A text may begin with elements instead of words.
     """
     body = "".join(_paragraph(text, style) for style, text in paragraphs)
     cells = "".join(f"<w:tr>{''.join(map(_cell, row))}</w:tr>" for row in rows)
@@ -67,15 +72,21 @@ def word(
     )
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as packed:
-        packed.writestr("word/document.xml", f'<w:document xmlns:w="{WORDS}"><w:body>{body}</w:body></w:document>')
-        packed.writestr("word/styles.xml", f'<w:styles xmlns:w="{WORDS}">{styles}</w:styles>')
+        packed.writestr("word/document.xml", f"<w:document {WORDS} {OTHERS}><w:body>{body}</w:body></w:document>")
+        packed.writestr("word/styles.xml", f"<w:styles {WORDS}>{styles}</w:styles>")
         for name, lines in edges.items():
-            packed.writestr(f"word/{name}.xml", f'<w:hdr xmlns:w="{WORDS}">{"".join(map(_paragraph, lines))}</w:hdr>')
+            packed.writestr(f"word/{name}.xml", f"<w:hdr {WORDS} {OTHERS}>{''.join(map(_paragraph, lines))}</w:hdr>")
     return file.getvalue()
 
 
 def _paragraph(text: str, style: str = "") -> str:
-    return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+    inner = text if text.startswith("<") else run(text)
+    return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr>{inner}</w:p>'
+
+
+def run(text: str) -> str:
+    """A run of a paragraph of a Word file."""
+    return f"<w:r><w:t>{text}</w:t></w:r>"
 
 
 def _cell(text: str | None) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from knowgap.retrieval.documents.conversion import convert
 from knowgap.retrieval.documents.web_pages import spread
-from tests.retrieval.documents.files import passages_of, sheet, word
+from tests.retrieval.documents.files import passages_of, run, sheet, word
 
 NAMES = ["tag", "model of the device", "owner", "place", "bought"]
 ROWS = [
@@ -108,6 +108,39 @@ def test_word_has_its_title_its_running_heads_once_and_merged_cells_in_each_of_t
         "| Bremen | Lathe | 62 |\n| Bremen | Press |  |\n| Graz |  | 66 |\n\nBy Ada"
     )
     assert passages_of(convert("Word", word([("Titel", "Lease")], rows, **edges))) == [("Lease", text)]
+
+
+BOX = f"<w:txbxContent><w:p>{run('In a box.')}</w:p></w:txbxContent>"
+CHOICE = f'<mc:Choice Requires="wps"><w:drawing><w:posOffset>12</w:posOffset>{BOX}</w:drawing></mc:Choice>'
+BOTH = f"<mc:AlternateContent>{CHOICE}<mc:Fallback><w:pict>{BOX}</w:pict></mc:Fallback></mc:AlternateContent>"
+KANJI = f"<w:r><w:ruby><w:rt>{run('ka')}</w:rt><w:rubyBase>{run('Base')}</w:rubyBase></w:ruby></w:r>"
+FORMULA = "<m:oMathPara><m:oMath><m:r><m:t>P=</m:t></m:r><m:r><m:t>UI</m:t></m:r></m:oMath></m:oMathPara>"
+FIELD = (
+    f"<w:r><w:instrText> PAGE </w:instrText></w:r><w:del><w:r><w:delText>Old</w:delText></w:r></w:del>{run('Page 1')}"
+)
+GAPS = ["<w:cr/>", '<w:ptab w:alignment="right"/>', '<w:br w:type="page"/>', '<w:br w:type="column"/>']
+
+
+@pytest.mark.parametrize("part", ["document", "header1", "footer1"])
+@pytest.mark.parametrize(
+    ("elements", "text"),
+    [
+        *(
+            (f"<{name}>{run('Read.')}</{name}>", "Read.")
+            for name in ("w:fldSimple", "w:moveTo", "w:customXml", "w:bdo")
+        ),
+        (f"{run('Here.')}<w:moveFrom>{run('Gone.')}</w:moveFrom>", "Here."),
+        *((f"<w:r><w:t>one</w:t>{gap}<w:t>two</w:t></w:r>", "one two") for gap in GAPS),
+        (KANJI, "Base"),
+        (f"{run('So ')}{FORMULA}", "So P=UI"),
+        (FIELD, "Page 1"),
+        (f"{run('Out.')}<w:r>{BOTH}</w:r>", "Out.\n\nIn a box."),
+        (f"{run('Out.')}<w:r><mc:AlternateContent>{CHOICE}</mc:AlternateContent></w:r>", "Out.\n\nIn a box."),
+    ],
+)
+def test_all_words_of_a_word_file_are_read_once(elements, text, part):
+    content = word([("", elements)]) if part == "document" else word([], **{part: [elements]})
+    assert convert("Word", content).text == text
 
 
 def test_a_merged_cell_of_a_billion_places_is_cut_short():
