@@ -9,6 +9,7 @@ line.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import pickle
@@ -38,12 +39,14 @@ _OUT_OF_TIME = -24  # the exit code after SIGXCPU
 _DEEPEST = 15_000  # calls within calls, for pages of elements that are never closed
 _LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
 _GUESSED_FROM = 1 << 16  # bytes
+_DECLARED = re.compile(rb"(?:charset|encoding)\s?=\s?[\"']?([\w-]+)", re.IGNORECASE)
 _LEGACY = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp874", "cp866", "koi8-r"),
     *("cp932", "euc-jp", "cp949", "gb18030", "big5", "utf-16", "utf-32"),
 )
 _MIXED = re.compile(r"[a-zA-Z][\u0370-\u1fff]|[\u0370-\u1fff][a-zA-Z]")  # such as a Cyrillic letter in a Latin word
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_UNUSED = re.compile("[\x80-\x9f]")  # letters of Windows, read in the encoding of another system
 _PICTURE = re.compile(
     r"data:(?:[\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,[\w+/=%-]{8,}(?:\s{1,8}[\w+/=%-]{60,})*|data:image/[^)\s\"'>]*"
 )
@@ -75,25 +78,45 @@ def convert(kind: str, content: bytes) -> Text:
 def decode(content: bytes) -> tuple[str, list[str]]:
     """The text of a file without pictures and private-use characters, and notes about how it was read.
 
-    A text that is not UTF-8 is read in the encoding that a page declares, or in which it reads most like a language.
+    A text that is not UTF-8, but for a few bytes, is read in the encoding that it declares, or in which it reads most
+    like a language.
 
     Raises:
         Unreadable: it is not text.
     """
-    notes = list[str]()
+    notes, wrong = list[str](), 0
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        encoding = _guess(content)
-        text = content.decode(encoding, "replace")
-        if not encoding.startswith("UTF"):
-            notes.append(f"is not UTF-8; read as {encoding}")
-    if "\0" in text or len(_CONTROLS.findall(text)) > len(text) / 100 or text.count("\ufffd") > len(text) / 100:
+        text = content.decode("utf-8-sig", "replace")
+        wrong = text.count("\ufffd")
+        if 10 * wrong <= len(text) - len(text.encode("ascii", "ignore")) - wrong:
+            notes.append(f"{wrong} {'byte is' if wrong == 1 else 'bytes are'} not UTF-8")
+        else:
+            encoding, wrong = _declared(content) or _guess(content), 0
+            text = content.decode(encoding, "replace")
+            if not encoding.startswith("UTF"):
+                notes.append(f"is not UTF-8; read as {encoding}")
+    most = len(text) / 100
+    if "\0" in text or len(_CONTROLS.findall(text)) > most or text.count("\ufffd") > max(most, wrong):
         raise Unreadable("is not text")
     text, pictures = _PICTURE.subn("", text.replace("\r\n", "\n").replace("\r", "\n"))
     if pictures:
         notes.append(f"{pictures} {'picture' if pictures == 1 else 'pictures'} within the text left out")
     return without_private(text), notes
+
+
+def _declared(content: bytes) -> str:
+    """The encoding that a text names at its beginning, if it can be; what many pages name by habit is left to guess."""
+    for name in _DECLARED.findall(content[:2048]):
+        try:
+            encoding = codecs.lookup(name.decode()).name
+            text = content.decode(encoding)
+        except (LookupError, ValueError):
+            continue
+        if encoding != "iso8859-1" and not encoding.startswith("utf") and not _UNUSED.search(text):
+            return encoding
+    return ""
 
 
 def _guess(content: bytes) -> str:

@@ -72,6 +72,9 @@ FRENCH = "Dé­jà vu: la rivière coule près de l'église, où naquit Zoë, à
     ("text", "encoding"),
     [
         *((FRENCH, encoding) for encoding in ("utf-8-sig", "utf-16", "cp1252")),
+        *((f"<meta charset={name}>Œuvre, 5 €", name) for name in ("iso-8859-15", "macintosh", "windows-1252")),
+        *((f"encoding='{name}' Мост был открыт", name) for name in ("iso-8859-5", "koi8-u")),
+        ("charset=iso-8859-2, charset=utf-16: „Příliš žluťoučký kůň úpěl“", "cp1250"),
         ("Verrà pagata entro giovedì.", "cp1252"),
         ("Die Straße ist für Fußgänger gesperrt.", "cp1252"),
         ("El niño comió una manzana en la montaña, según dijo su mamá.", "cp1252"),
