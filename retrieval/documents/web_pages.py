@@ -14,8 +14,16 @@ _ROLES = ["navigation", "search", "contentinfo"]
 _NAMED = re.compile(r"(?:^|[-_])(?:nav\w*|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)(?:-panel)?\d*$")
 _NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them only lays out a page
 _PERMALINK = {"¶", "#", "§", "🔗", "↑"}
-_BLOCKS = "address aside blockquote center dd details dialog dl dt fieldset figure footer form header hgroup label"
-_BLOCKS += " legend main menu nav option search summary"  # of which markdownify would join most to what follows
+_BLOCKS = "address aside blockquote center dd details dialog dl dt fieldset figure footer form header hgroup main menu"
+_BLOCKS += " nav search summary"  # of which markdownify would join most to what follows
+_ENDED = [  # start tags, the open elements that they end, and the elements within which they do (HTML, 13.1.2.4)
+    (f"{_BLOCKS} article dir div figcaption h1 h2 h3 h4 h5 h6 hr li ol p pre section table ul", "p", "button table"),
+    ("li", "li", "menu ol table ul"),
+    ("dd dt", "dd dt", "dl table"),
+    ("td th", "caption td th", "table"),
+    ("tr", "caption td th tr", "table"),
+    ("tbody tfoot thead", "caption tbody td tfoot th thead tr", "table"),
+]
 _WIDEST = 1000  # columns of a merged cell, as in browsers
 _SHORT = 400  # the most characters of a bar of navigation or a footer by its name
 
@@ -26,14 +34,13 @@ def read_html(content: str) -> Text:
     Merged cells of a table are repeated in each place that they cover. Permalinks are left out. So are navigation and
     the page's footer, unless nothing else is on the page.
     """
-    from bs4 import BeautifulSoup
     from bs4.element import Declaration, ProcessingInstruction
 
-    soup = BeautifulSoup(content, "html.parser")
+    soup = _parsed(content)
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     if styled := soup.find("p", class_="word-title"):  # in the style "Title" of a Word file
         title = styled.extract().get_text(" ", strip=True)
-    never = ["script", "style", "template", "head", "title", "hr"]
+    never = ["script", "style", "template", "title", "hr"]
     for element in (*soup(never), *soup(style=_HIDDEN), *soup(hidden=True)):
         element.decompose()
     for picture in soup("img"):
@@ -60,6 +67,25 @@ def read_html(content: str) -> Text:
             _spread_out(table, soup)
     text = _markdown(soup).replace("\xa0", " ").strip()
     return Text(text, title.replace("\xa0", " "), markdown=True)
+
+
+def _parsed(content: str) -> Any:
+    """The elements of a page; those whose end tags are left out, which html.parser keeps open, end where they may."""
+    from bs4 import BeautifulSoup
+
+    ended = [tuple({*names.split()} for names in rule) for rule in _ENDED]
+
+    class Page(BeautifulSoup):
+        def handle_starttag(self, name: str, *args: Any, **more: Any) -> Any:
+            for starts, ends, within in ended:
+                while name in starts:
+                    around = next((tag.name for tag in reversed(self.tagStack) if tag.name in ends | within), "")
+                    if around not in ends:
+                        break
+                    self.handle_endtag(around)
+            return super().handle_starttag(name, *args, **more)
+
+    return Page(content, "html.parser")
 
 
 def _spread_out(table: Any, soup: Any) -> None:
@@ -99,7 +125,7 @@ def spread(rows: Sequence[Sequence[tuple[str, int, int]]]) -> list[list[str]]:
 def _markdown(soup: Any) -> str:
     from markdownify import ATX, MarkdownConverter
 
-    for block in soup(_BLOCKS.split()):
+    for block in soup([*_BLOCKS.split(), "label", "legend", "option"]):
         block.name = "div"
     converter = MarkdownConverter(
         heading_style=ATX,

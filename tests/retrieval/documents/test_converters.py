@@ -87,9 +87,17 @@ HIDING = ["style='display:none'", "STYLE='color: red; Display : NONE !important'
 SHOWN = "<p style='display:block'>Too.<div>Yes."
 HIDDEN = "<p>Seen.<div {}>No. <p style='display:none'>No.</p></div>" + SHOWN
 ASKED = "<details><summary>How do I reset it?</summary>{}</details><details><summary>Where?</summary>{}</details>"
+UNENDED = (
+    "<!DOCTYPE html><html><head><meta charset=utf-8><title>Isk</title><body><p>Towns<table><thead><tr><th>Town<th>River"
+    "<tbody><tr><td><p>Tarn<td>Isk<tr><td>Orle</table><ul><li>one<ol><li>first<li>next</ol><li>two</ul><dl><dt>A"
+    "<dd>B<dt>C</dl>"
+)
+ENDED = "Towns\n\n| Town | River |\n| --- | --- |\n| Tarn | Isk |\n| Orle |\n\n"
+ENDED += "* one\n  1. first\n  2. next\n* two\n\nA\n\nB\n\nC"
 FORM = "<form><label>Size<input></label><select><option>A<option>B</select></form><p>Press <button>OK</button>."
 LINTED = "<!-- lint off --> The pump needs 5 bar.\n\nThe valve opens.\n\n<!-- lint on --> <!--\non -->\nEnd."
 BETWEEN_RULES = "---\n\n# Safety\n\nWear gloves.\n\n---\n\n# Use"
+MOSTLY_UTF8 = "Die größte Brücke über den Fluß ist für Fußgänger schön, „alt“ und öffentlich. "
 SPEAKERS = "[Alice]:\nIt is ready.\n\n[Bob]: Good."
 CONTENTS = [f"{n}.1 Bridge number {n} {'. ' * 30}{n}" for n in range(1, 7)]
 RECORDS = [[f"Invoice no. {n}", f"For {name}", f"Due: {n - 500} EUR"] for n, name in enumerate("ABC", 1001)]
@@ -123,6 +131,8 @@ APART = [
         ("HTML", ASKED.format("Press.", "Behind it."), "How do I reset it?\n\nPress.\n\nWhere?\n\nBehind it."),
         ("HTML", FORM, "Size\n\nA\n\nB\n\nPress OK."),
         ("HTML", "<ul><li><label><input> One</label></li><li>Two</li></ul>", "* One\n* Two"),
+        ("HTML", UNENDED, ENDED),
+        ("HTML", "<p>word " * 2_000, "\n\n".join(["word"] * 2_000)),
         ("HTML", "<main>A</main><aside>B</aside><figure>C</figure>", "A\n\nB\n\nC"),
         ("Markdown", LINTED, "<!-- lint off --> The pump needs 5 bar.\n\nThe valve opens.\n\n\nEnd."),
         ("Markdown", BETWEEN_RULES, BETWEEN_RULES),
@@ -132,6 +142,7 @@ APART = [
         *(("HTML", HIDDEN.format(hides), "Seen.\n\nToo.\n\nYes.") for hides in HIDING),
         ("HTML", "<h1>Zones<a href=#x>\ue157</a></h1><p>\uf0b7 Hello.", "# Zones\n\nHello."),
         ("text", "\uf0b7 Hello.", " Hello."),
+        ("text", MOSTLY_UTF8.encode() + b"\xff", f"{MOSTLY_UTF8}\ufffd"),
         ("PDF", pdf([CONTENTS, ["The Orle Bridge.", "See page 9"]]), "The Orle Bridge.\nSee page 9"),
         ("PDF", pdf([CONTENTS[:1]]), CONTENTS[0]),
         ("PDF", pdf(MINUTES), "\n".join(line for lines in MINUTES for line in lines)),
