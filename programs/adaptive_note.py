@@ -39,6 +39,7 @@ class AdaptiveNote(Program):
 
     name = "adaptive_note"
     calls = "5 to 11"
+    adds: ClassVar = {"note": "", "questions": []}
     presets: ClassVar = {
         "multi_hop": {},
         "commonsense": {"style": "yes_no"},
@@ -54,8 +55,8 @@ class AdaptiveNote(Program):
     review = Switch(True, "keep the better note (AMR); off, every new note is accepted (table 2)", when=_COLLECTING)
     compare_threshold = Threshold("compare", "better", "probability from which a note is better", when=_REVIEWING)
 
-    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
+    def __init__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any):
+        super().__init__(retriever, **hyperparameters)
         self.init = dspy.Predict(signatures.InitNote)
         self.propose = dspy.Predict(signatures.ProposeQuestions)
         self.update = dspy.Predict(signatures.UpdateNote)
@@ -66,7 +67,7 @@ class AdaptiveNote(Program):
         """Answer `question`; the prediction adds `note` (the best one) and `questions` (those asked on the way)."""
         passages = self.retrieve_passages(question, self.top_k)
         if not self.collect:  # the passages themselves take the place of the note (table 2, w/o IIC & AMR)
-            return self.conclude(self._generate(question, joined(passages), passages), passages, note="", questions=[])
+            return self.conclude(self._generate(question, joined(passages), passages), passages)
         best_note = self._write(self.init, question, passages)  # M_opt, equations 1 and 2
         sources, seen, asked = passages if best_note else [], {p.id for p in passages}, list[str]()
         step = invalid = 0
@@ -116,5 +117,5 @@ class AdaptiveNote(Program):
     def _generate(self, question: str, note: str, inlined: Sequence[Passage] = ()) -> str:
         """The answer from a note (equation 9), worded as table A4 asks for."""
         style = signatures.NOTE_STYLES.get(self.style, self.wording)
-        output = self.ask(self.generate, inlined=inlined, note=note, question=question, style=style)
+        output = self.ask(self.generate, last=True, inlined=inlined, note=note, question=question, style=style)
         return text_of(output) or signatures.UNKNOWN

@@ -42,6 +42,7 @@ class Program(Configurable):
     Attributes:
         calls: how many calls a question takes with the default settings, such as `1 to 4`; empty if it is not known.
         needs_retriever: whether the program searches an index.
+        adds: the fields that a prediction has besides those of every program, each with its value where there is none.
         part_names: names of the attributes that copies of a program share: the index and models.
         sub_models: arguments that take a model trained for part of the method, each with the attribute that holds it.
         concurrent: whether independent calls within a question run at the same time; the answer is the same either way.
@@ -62,6 +63,7 @@ class Program(Configurable):
 
     calls: ClassVar[str] = ""
     needs_retriever: ClassVar[bool] = True
+    adds: ClassVar[Mapping[str, Any]] = {}
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 
@@ -107,6 +109,8 @@ class Program(Configurable):
                 output: Any = super().__call__(question=question)
             except CallsSpent:
                 recorder.add(steps.Stopped(reason="calls"))
+                if self.needs_retriever and self.retriever is not None and not recorder.passages:
+                    self.retrieve_passages(question, _LAST_PASSAGES)
                 read = [recorder.passages[name] for name in recorder.shown]
                 output = self.last_answer(question, distinct([*read, *recorder.passages.values()])[:_LAST_PASSAGES])
         wrapped = isinstance(output, tuple)  # by an optimizer, which has `forward` return more
@@ -147,8 +151,6 @@ class Program(Configurable):
         """
         check_cancelled()
         recorder, signature = RECORDER.get(), getattr(predict_of(predictor), "signature", None)
-        if recorder.calls_left < (1 if last else 2):
-            raise CallsSpent
         act = next((name for name, value in vars(self).items() if value is predictor), type(predictor).__name__)
         left_out = steps.Shortened(act=act, passages=[], demonstrations=0)
         while True:
@@ -157,6 +159,8 @@ class Program(Configurable):
             sample = inputs.get("config", {}).keys() & {"temperature", "rollout_id"}
             actions = getattr(dspy.settings.adapter, "actions", None)  # a transcript's, which its prompt depends on
             key = object() if sample else (predictor, lm_of(predictor, inputs), repr((numbered, actions)))
+            if key not in recorder.replies and recorder.calls_left < (1 if last else 2):
+                raise CallsSpent
             try:
                 reply = recorder.request_once(key, functools.partial(_request, predictor, numbered, read))
                 break
@@ -214,9 +218,9 @@ class Program(Configurable):
             passages: those the answer rests on. What the language model wrote itself is not cited.
             supported: whether what was read states the answer; None if the method does not judge that.
             missing: what is still missing for an answer; empty if nothing, or if the method does not say.
-            **added: further fields of the prediction; `confidence` is in the trace as well.
+            **added: further fields of the prediction, such as those of `adds`; `confidence` is in the trace as well.
         """
-        recorder, judge = RECORDER.get(), self.parts().get("entailment")
+        recorder, judge, added = RECORDER.get(), self.parts().get("entailment"), copy.deepcopy({**self.adds}) | added
         guess = answer if supported is False and not is_unknown(answer) else ""
         explanation, confidence = str(added.get("explanation") or ""), added.get("confidence")
         refused = supported is False and self.style == "sentence"

@@ -40,6 +40,7 @@ class BlendFilter(Program):
 
     name = "blend_filter"
     calls = "8 to 11"
+    adds: ClassVar = {"reasoning": ""}
     presets: ClassVar = {"multi_hop": {}, "commonsense": {"topic": False, "style": "yes_no"}}
 
     top_k = Integer(5, "passages retrieved per query (K, section 4.1.4)", low=1, high=20)
@@ -58,8 +59,8 @@ class BlendFilter(Program):
         when={"knowledge_filter": ["apart", "union"]},
     )
 
-    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
+    def __init__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any):
+        super().__init__(retriever, **hyperparameters)
         self.answer = dspy.Predict(signatures.ReasonedAnswer)
         self.internal_knowledge = dspy.Predict(signatures.InternalKnowledge)
         self.name_topic = dspy.Predict(signatures.QuestionTopic)
@@ -93,7 +94,8 @@ class BlendFilter(Program):
         if output is not None:
             self.record(Reasoned(what="chain of thought", text=reasoning))
             text = f"{reasoning}\nThe answer is: {answer}".strip()
-            answer = text_of(self.ask(self.shorten, question=question, text=text, style=self.wording)) or answer
+            short = self.ask(self.shorten, last=True, question=question, text=text, style=self.wording)
+            answer = text_of(short) or answer
         return self.conclude(answer or signatures.UNKNOWN, union, reasoning=reasoning)
 
     def _draft(self, question: str, passages: list[Passage]) -> str:

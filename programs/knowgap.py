@@ -61,8 +61,10 @@ class KnowGap(Program):
         None, "score below which the reranker drops a passage; none drops no passage", low=-20, high=20, tune=False
     )
 
-    def __init__(self, retriever: RetrieverLike | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
+    def __init__(
+        self, retriever: RetrieverLike | None = None, *, reranker: Reranker | None = None, **hyperparameters: Any
+    ):
+        super().__init__(retriever, **hyperparameters)
         self.reranker = reranker
         self.read = dspy.Predict(ReadAndPlan)
         self.last = dspy.Predict(LastReading)

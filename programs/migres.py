@@ -47,6 +47,7 @@ class MIGRES(Program):
 
     name = "migres"
     calls = "2 to 20"
+    adds: ClassVar = {"confidence": None, "explanation": "", "known": []}
     presets: ClassVar = {
         "multi_hop": {"delta": 3.0},
         "open_domain": {"iterations": 3, "delta": 5.0},
@@ -77,9 +78,9 @@ class MIGRES(Program):
         *,
         reranker: Reranker | None = None,
         entailment: EntailmentModel | str | None = None,
-        **kwargs: Any,
+        **hyperparameters: Any,
     ):
-        super().__init__(retriever, **kwargs)
+        super().__init__(retriever, **hyperparameters)
         self.reranker = reranker or EmbeddedReranker()
         self.entailment = entailment_of(entailment)
         self.leaf = dspy.Predict(signatures.ExtractUsefulInfo)
@@ -124,7 +125,7 @@ class MIGRES(Program):
         self.record(Stopped(reason=reason))
         if reason != "answered":  # the paper does not say how it ends after T iterations
             inputs = {"known": list(known), "question": question, "style": self.wording}
-            said = self.ask(self.last, **inputs)
+            said = self.ask(self.last, last=True, **inputs)
         sources = distinct(passage for passages in known.values() for passage in passages)
         stated = {
             "confidence": min(5, max(1, getattr(said, "confidence", 1) or 1)),

@@ -14,7 +14,7 @@ from knowgap.programs.filtering import resolve_threshold
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.text import clean_lines, known_text
-from knowgap.programs.trace.recorder import run_concurrently
+from knowgap.programs.trace.recorder import RECORDER, run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Judged, Queried, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
@@ -53,6 +53,7 @@ class RAISF(Program):
 
     name = "ra_isf"
     calls = "2 to 680"
+    adds: ClassVar = {"sub_answers": []}
     presets: ClassVar = {
         "multi_hop": {"style": "short"},
         "open_domain": {"style": "short"},
@@ -81,9 +82,9 @@ class RAISF(Program):
         know: dspy.BaseLM | None = None,
         relevant: dspy.BaseLM | Reranker | None = None,
         decompose: dspy.BaseLM | None = None,
-        **kwargs: Any,
+        **hyperparameters: Any,
     ):
-        super().__init__(retriever, **kwargs)
+        super().__init__(retriever, **hyperparameters)
         self.know = dspy.Predict(SelfKnowledge)
         self.relevant = dspy.Predict(PassageRelevance)
         self.joint = dspy.Predict(JointRelevance)
@@ -122,7 +123,17 @@ class RAISF(Program):
         solved = run_concurrently(tasks, [str(number + 1) for number in range(len(parts))])
         sub_answers = [SubAnswer(question=part, answer=s.answer) for part, s in zip(parts, solved, strict=True)]
         answer = self._answer(question, depth, sub_answers=sub_answers)  # lines 20 and 21
-        return self._solved("sub-answers", depth, answer, [p for s in solved for p in s.passages], sub_answers)
+        reason = "sub-answers" if parts else "no sub-question"
+        return self._solved(reason, depth, answer, [p for s in solved for p in s.passages], sub_answers)
+
+    def last_answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
+        """As for every program, with the answers to sub-questions that were found so far."""
+        trace = RECORDER.get().steps
+        asked = {step.branch: step.question for step in trace if isinstance(step, Asked)}
+        done = [(asked[step.branch], step.answer) for step in trace if isinstance(step, Answered)]
+        sub_answers = [SubAnswer(question=part, answer=answer) for part, answer in done]
+        answer = self._answer(question, 0, passages, sub_answers)
+        return self.conclude(answer, passages, sub_answers=sub_answers)
 
     def _solved(self, reason: str, depth: int, answer: str, *rest: Any) -> Solution:
         """Record why and how a question was solved."""
@@ -148,17 +159,20 @@ class RAISF(Program):
             scores = model.score([(question, str(passage)) for passage in passages])
             wanted = self.relevance_threshold  # a probability; the scores are logits
             limit = resolve_threshold(model, None) if wanted is None else wanted
-            verdicts = [(s if wanted is None else (1 + math.tanh(s / 2)) / 2) >= limit for s in scores]
+            scores = [s if wanted is None else (1 + math.tanh(s / 2)) / 2 for s in scores]
+            verdicts = [self._judged(each, s >= limit) for each, s in zip(passages, scores, strict=True)]
         else:
             verdicts = run_concurrently([functools.partial(self._is_relevant, question, each) for each in passages])
-        for passage, verdict in zip(passages, verdicts, strict=True):
-            self.record(Judged(what="relevance", value=verdict, passage=passage.id), passage)
         return [passage for passage, verdict in zip(passages, verdicts, strict=True) if verdict]
 
     def _is_relevant(self, question: str, passage: Passage) -> bool:
         """Whether a passage is relevant."""
         output = self.ask(self.relevant, inlined=[passage], question=question, passage=str(passage))
-        return output is not None and bool(output.relevant)
+        return self._judged(passage, output is not None and bool(output.relevant))
+
+    def _judged(self, passage: Passage, relevant: bool) -> bool:
+        self.record(Judged(what="relevance", value=relevant, passage=passage.id))
+        return relevant
 
     def _relevant_together(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
         """The relevant ones of passages that are judged in one prompt; none if they are not sufficient."""
@@ -166,7 +180,7 @@ class RAISF(Program):
         named = cited(passages, output.relevant_ids or ()) if output is not None else []
         sufficient = output is not None and bool(output.answerable)
         for passage in passages:
-            self.record(Judged(what="relevance", value=passage in named, passage=passage.id))
+            self._judged(passage, passage in named)
         self.record(Judged(what="sufficient", value=sufficient))
         return [passage for passage in passages if passage in named and sufficient]
 
@@ -175,7 +189,8 @@ class RAISF(Program):
         output = self.ask(self.decompose, question=question)
         lines = (output.questions or []) if output is not None else []
         questions, _ = clean_lines(lines, len(lines))
-        self.record(Queried(how="decomposed into", queries=questions))
+        if questions:
+            self.record(Queried(how="decomposed into", queries=questions))
         return questions
 
     def _answer(
@@ -184,5 +199,5 @@ class RAISF(Program):
         """What the language model answers by equation 2, 3 or 4; `unknown` if nothing can be read."""
         given = {"passages": list(passages), "sub_answers": list(sub_answers)}
         style = STYLES["short"] if depth else self.wording
-        output = self.ask(self.answer, question=question, **given, style=style)
+        output = self.ask(self.answer, last=not depth, question=question, **given, style=style)
         return known_text(output) or UNKNOWN

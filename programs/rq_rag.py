@@ -96,6 +96,7 @@ class RQRAG(Program):
 
     name = "rq_rag"
     calls = "25"
+    adds: ClassVar = {"confidence": None, "path": "", "queries": [], "measure": "", "answers": []}
     part_names = ("retriever", "generator")
     sub_models: ClassVar = {"generator": "generator"}
     presets: ClassVar = {
@@ -111,8 +112,10 @@ class RQRAG(Program):
     strategy = Choice("ensemble", "how the answer is chosen (2.3)", choices=("perplexity", "confidence", "ensemble"))
     beam_width = Integer(27, "nodes of a level that are refined at most, best first (B.2)", low=1, high=81)
 
-    def __init__(self, retriever: RetrieverLike | None = None, *, generator: dspy.BaseLM | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
+    def __init__(
+        self, retriever: RetrieverLike | None = None, *, generator: dspy.BaseLM | None = None, **hyperparameters: Any
+    ):
+        super().__init__(retriever, **hyperparameters)
         self.generator = generator
         self.rewrite = dspy.Predict(RewriteQuery)
         self.decompose = dspy.Predict(DecomposeQuery)
@@ -133,7 +136,7 @@ class RQRAG(Program):
             nodes += level
             level = self._refine(question, self._best(level))
         self.begin_iteration(self.depth + 1)
-        leaves = self._answer_all(question, [*nodes, *level])  # … and answer, at every node
+        leaves = self._answer_all(question, [*nodes, *level], end=True)  # … and answer, at every node
         self.record(Stopped(reason="depth" if level else "no query"))
         return self._select(leaves)
 
@@ -148,12 +151,12 @@ class RQRAG(Program):
         passages = [tuple(hit.passage for hit in hits) for hits in found]
         return [replace(child, found=(*child.found, new)) for child, new in zip(children, passages, strict=True)]
 
-    def _answer_all(self, question: str, nodes: Sequence[Trajectory]) -> list[Trajectory]:
-        """The nodes with their answers."""
-        tasks = [functools.partial(self._write, question, node, "answer") for node in nodes]
+    def _answer_all(self, question: str, nodes: Sequence[Trajectory], *, end: bool = False) -> list[Trajectory]:
+        """The nodes with their answers; at the `end` of the question, the last one may be its last call."""
+        tasks = [functools.partial(self._write, question, node, "answer", end and node is nodes[-1]) for node in nodes]
         return run_concurrently(tasks, [node.path for node in nodes])
 
-    def _write(self, question: str, node: Trajectory, action: str, **options: Any) -> Trajectory:
+    def _write(self, question: str, node: Trajectory, action: str, last: bool = False) -> Trajectory:
         """What the model writes at a node, which sees the queries of the path and what each found (equation 2).
 
         Returns:
@@ -169,7 +172,7 @@ class RQRAG(Program):
             inputs["lm"] = self.generator
             form["adapter"] = TranscriptAdapter([*node.path.split("/")[: len(node.queries)], action], self.wording)
         with dspy.context(**form):
-            output = self.ask(getattr(self, action), **inputs, config={"logprobs": True}, **options)
+            output = self.ask(getattr(self, action), **inputs, config={"logprobs": True}, last=last)
         text, tokens = text_of(output, field), tokens_of(output, field, headed=self.generator is None)
         logprobs = None if tokens is None else tuple(token.logprob for token in tokens)
         if field == "query":

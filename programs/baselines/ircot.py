@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 
@@ -26,14 +26,15 @@ class IRCoT(Program):
     """
 
     name = "ircot"
+    adds: ClassVar = {"reasoning": "", "chain": []}
     calls = "2 to 9"
 
     iterations = Integer(8, "sentences of reasoning at most (section 3.1)", low=1, high=16)
     top_k = Integer(4, "passages retrieved per sentence (section 4)", low=1, high=20)
     max_collected = Integer(15, "passages collected at most (section 3.1)", low=1, high=50)
 
-    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
+    def __init__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any):
+        super().__init__(retriever, **hyperparameters)
         self.step = dspy.Predict(NextStep)
         self.reader = dspy.Predict(ReasonedAnswer)
 
@@ -59,5 +60,5 @@ class IRCoT(Program):
                 query = sentences[0]
                 self.record(Queried(queries=[query]))
         self.record(Stopped(reason=reason))
-        output = self.ask(self.reader, question=question, passages=passages, style=self.wording)
+        output = self.ask(self.reader, last=True, question=question, passages=passages, style=self.wording)
         return self.conclude_with(output, passages, chain=chain)

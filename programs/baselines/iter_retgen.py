@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import dspy
 
 from knowgap.programs.baselines.rag import Direct
@@ -23,6 +25,7 @@ class IterRetGen(Direct):
     """
 
     name = "iter_retgen"
+    adds: ClassVar = {"reasoning": ""}
     calls = "2"
     needs_retriever = True
     signature = ReasonedAnswer
@@ -41,7 +44,7 @@ class IterRetGen(Direct):
                 query = " ".join(part for part in (reasoning, answer, question) if part)
                 self.record(Queried(queries=[query]))
             passages = self.retrieve_passages(query, self.top_k)
-            output = self.ask(self.answer, question=question, passages=passages, style=self.wording)
+            output = self._ask(question, last=step == self.iterations, passages=passages)
             if output is not None:
                 answer, reasoning = text_of(output) or answer, text_of(output, "reasoning")
             self.record(Reasoned(what="chain of thought", text=reasoning))

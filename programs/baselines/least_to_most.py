@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 
@@ -21,13 +21,14 @@ class LeastToMost(Program):
     """
 
     name = "least_to_most"
+    adds: ClassVar = {"sub_answers": []}
     calls = "2 to 6"
     needs_retriever = False
 
     max_questions = Integer(4, "simpler questions at most", low=1, high=10)
 
-    def __init__(self, retriever: Any = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
+    def __init__(self, retriever: Any = None, **hyperparameters: Any):
+        super().__init__(retriever, **hyperparameters)
         self.decompose = dspy.Predict(DecomposeInOrder)
         self.solve = dspy.Predict(Synthesise)
 
@@ -41,8 +42,9 @@ class LeastToMost(Program):
             answer = self._solve(sub_question, sub_answers, STYLES["short"])
             self.record(Answered(answer=answer))
             sub_answers.append(SubAnswer(question=sub_question, answer=answer))
-        return self.conclude(self._solve(question, sub_answers, self.wording), [], sub_answers=sub_answers)
+        answer = self._solve(question, sub_answers, self.wording, last=True)
+        return self.conclude(answer, [], sub_answers=sub_answers)
 
-    def _solve(self, question: str, sub_answers: list[SubAnswer], style: str) -> str:
+    def _solve(self, question: str, sub_answers: list[SubAnswer], style: str, *, last: bool = False) -> str:
         inputs = {"question": question, "sub_answers": list(sub_answers), "style": style}
-        return known_text(self.ask(self.solve, **inputs))
+        return known_text(self.ask(self.solve, last=last, **inputs))

@@ -25,13 +25,16 @@ class Direct(Program):
     needs_retriever = False
     signature: ClassVar[type[dspy.Signature]] = AnswerDirectly
 
-    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
+    def __init__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any):
+        super().__init__(retriever, **hyperparameters)
         self.answer = dspy.Predict(self.signature)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages."""
-        return self.conclude(text_of(self.ask(self.answer, question=question, style=self.wording)), [])
+        return self.conclude(text_of(self._ask(question)), [])
+
+    def _ask(self, question: str, *, last: bool = True, **read: Any) -> dspy.Prediction | None:
+        return self.ask(self.answer, last=last, question=question, **read, style=self.wording)
 
 
 class ChainOfThought(Direct):
@@ -41,11 +44,12 @@ class ChainOfThought(Direct):
     """
 
     name = "cot"
+    adds: ClassVar = {"reasoning": ""}
     signature = ReasonDirectly
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `reasoning`."""
-        return self.conclude_with(self.ask(self.answer, question=question, style=self.wording), [])
+        return self.conclude_with(self._ask(question), [])
 
 
 class RAG(Direct):
@@ -68,13 +72,14 @@ class RAG(Direct):
     def _read(self, question: str) -> tuple[list[Passage], dspy.Prediction | None]:
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        return passages, self.ask(self.answer, question=question, passages=passages, style=self.wording)
+        return passages, self._ask(question, passages=passages)
 
 
 class RAGChainOfThought(RAG):
     """Retrieve k passages for the question and reason over them before answering (BlendFilter's CoT baseline)."""
 
     name = "rag_cot"
+    adds: ClassVar = {"reasoning": ""}
     signature = ReasonedAnswer
 
     def forward(self, question: str) -> dspy.Prediction:
@@ -92,6 +97,7 @@ class ChainOfNote(RAG):
     """
 
     name = "chain_of_note"
+    adds: ClassVar = {"note": ""}
     signature = ReadingNotes
 
     def forward(self, question: str) -> dspy.Prediction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 
@@ -28,13 +28,14 @@ class ReAct(Program):
     """
 
     name = "react"
+    adds: ClassVar = {"reasoning": ""}
     calls = "2 to 8"
 
     iterations = Integer(7, "turns at most (section 3.2)", low=1, high=20)
     top_k = Integer(5, "passages retrieved per search", low=1, high=50)
 
-    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
+    def __init__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any):
+        super().__init__(retriever, **hyperparameters)
         agent = dspy.ReAct(AnswerBySearching, tools=[self.search])
         self.turn, self.extract = agent.react, agent.extract
         # Only the name of the next tool and the answer are required.
@@ -76,4 +77,5 @@ class ReAct(Program):
     def _ask_over(self, predictor: dspy.Module, turns: Sequence[str], found: Sequence[Passage], question: str) -> Any:
         """Ask over the trajectory."""
         trajectory = "\n\n".join(turns) or "(nothing was searched yet)"
-        return self.ask(predictor, inlined=found, question=question, style=self.wording, trajectory=trajectory)
+        inputs = {"question": question, "style": self.wording, "trajectory": trajectory}
+        return self.ask(predictor, last=predictor is self.extract, inlined=found, **inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 
@@ -27,13 +27,14 @@ class SelfAsk(Program):
     """
 
     name = "self_ask"
+    adds: ClassVar = {"sub_answers": []}
     calls = "2 to 11"
 
     iterations = Integer(5, "follow-up questions at most", low=1, high=10)
     top_k = Integer(5, "passages read per follow-up question", low=1, high=50)
 
-    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
+    def __init__(self, retriever: RetrieverLike | None = None, **hyperparameters: Any):
+        super().__init__(retriever, **hyperparameters)
         self.follow_up = dspy.Predict(FollowUp)
         self.intermediate = dspy.Predict(AnswerFromPassages)
         self.final = dspy.Predict(Synthesise)
@@ -62,12 +63,12 @@ class SelfAsk(Program):
             sub_answers.append(SubAnswer(question=queries[0], answer=known_text(looked_up)))
         self.record(Stopped(reason=reason))
         if not sub_answers:
-            return self._look_up(question, self.wording, sub_answers=[])
-        output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=self.wording)
+            return self._look_up(question, self.wording, last=True)
+        output = self.ask(self.final, last=True, question=question, sub_answers=sub_answers, style=self.wording)
         return self.conclude(text_of(output), distinct(read), sub_answers=sub_answers)
 
-    def _look_up(self, question: str, style: str, **added: Any) -> dspy.Prediction:
+    def _look_up(self, question: str, style: str, *, last: bool = False) -> dspy.Prediction:
         """Retrieve for a question, follow-up or original, and answer it from the passages."""
         passages = self.retrieve_passages(question, self.top_k)
-        output = self.ask(self.intermediate, question=question, passages=passages, style=style)
-        return self.conclude(text_of(output), passages, **added)
+        output = self.ask(self.intermediate, last=last, question=question, passages=passages, style=style)
+        return self.conclude(text_of(output), passages)

@@ -160,9 +160,14 @@ class ProgramConformance:
         prediction, engine = self.ask(self.small(max_calls=most), value)
         assert len(engine.calls) <= most
         self.check(self.small(), prediction, engine)
-        unbounded = self.ask(self.small(), value)[0].trace
+        unbounded = self.ask(self.small(), value)[0]
+        needed = unbounded.trace.cost.lm_calls
         reasons = [step.reason for step in prediction.trace.of(Stopped)]
-        assert unbounded.cost.lm_calls <= most or not reasons or "calls" in reasons
+        assert needed <= most or not reasons or "calls" in reasons
+        assert "calls" not in reasons or bool(prediction.trace.cost.retrievals) is self.program.needs_retriever
+        assert unbounded.keys() == prediction.keys()
+        if needed + (self.program.name in ("knowgap", "migres")) <= most:  # whether they go on shows after a call
+            assert_same(prediction, unbounded)
 
     @pytest.mark.parametrize("value", [settling, *NEVER])
     def test_one_by_one_gives_the_same_and_nothing_is_asked_twice(self, value):

@@ -59,8 +59,9 @@ def endless(retriever=TOWN_ALWAYS, **kwargs):
     return play(AdaptiveNote(TableRetriever(retriever), **kwargs), QUESTION, **script)
 
 
-def test_worked_example_of_table_a5():
-    prediction, engine = example()
+@pytest.mark.parametrize("max_calls", [None, 8])
+def test_worked_example_of_table_a5(max_calls):
+    prediction, engine = example(max_calls=max_calls)
     trace = prediction.trace
     assert [(step.iteration, step.kind) for step in trace.steps] == [
         *[(0, kind) for kind in ("asked", "retrieved", "reasoned")],

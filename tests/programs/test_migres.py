@@ -194,8 +194,10 @@ def test_the_model_summarises_or_excerpts_until_enough_are_relevant(how, act):
     assert prediction.passages == [FERRY]  # as it was retrieved
 
 
-def test_without_prompted_knowledge_it_goes_on_with_new_queries_and_the_last_answer_may_still_use_its_own():
-    prediction, engine = two_steps(small({}, prompt_knowledge=False, iterations=2), main=[])
+@pytest.mark.parametrize("max_calls", [None, 3])
+def test_without_prompted_knowledge_it_goes_on_and_the_last_answer_may_still_use_its_own(max_calls):
+    program = small({}, prompt_knowledge=False, iterations=2, max_calls=max_calls)
+    prediction, engine = two_steps(program, main=[])
     assert engine.acts == ["main", "query", "last"]  # a module that would be asked the same is asked once
     assert (prediction.answer, prediction.trace.stopped, prediction.supported) == ("Wick", "iterations", False)
     assert (prediction.missing, prediction.passages) == (GAP, [])

@@ -9,7 +9,7 @@ import pytest
 from support import UNREADABLE, ProgramEngine, TableReranker, TableRetriever, lm_of, play
 
 from knowgap.programs.ra_isf import RAISF
-from knowgap.programs.trace.steps import Asked, Judged, Malformed, Retrieved, Stopped
+from knowgap.programs.trace.steps import Asked, Judged, Malformed, Queried, Retrieved, Stopped
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES, SubAnswer
 
@@ -123,10 +123,19 @@ def test_what_is_known_or_read_is_answered_at_once_also_if_the_answer_is_unknown
 
 
 def test_asking_again_for_a_reply_that_cannot_be_read_is_no_call_of_max_calls():
-    script = {**mother(know=UNREADABLE, reserved="unknown"), "relevant": UNREADABLE}
+    script = {**mother(know=UNREADABLE), "relevant": UNREADABLE}
     prediction, engine = run(script, MOTHER, MOTHER_TABLE, max_calls=3)
-    assert engine.acts == [*["know"] * 2, *["relevant"] * 2, "reserved"]
+    assert engine.acts == [*["know"] * 2, *["relevant"] * 2, "answer"]
     assert len(prediction.trace.of(Malformed)) == 2
+    assert verdicts(prediction.trace) == [False]
+
+
+def test_the_last_of_max_calls_answers_from_what_was_found_and_the_sub_answers_so_far():
+    prediction, engine = run(snoop(), SNOOP, SNOOP_TABLE, judge_together=True, max_calls=7)
+    last = engine.asked("answer")[-1]
+    assert [passage["title"] for passage in last["passages"]] == [passage.title for passage in SNOOP_TABLE[SNOOP]]
+    assert last["sub_answers"] == [{"question": PARTS[0], "answer": PART_ANSWERS[0]}]
+    assert prediction.sub_answers == [SubAnswer(**last["sub_answers"][0])]
 
 
 @pytest.mark.parametrize(("depth", "critical"), [(0, 4), (2, 12)])
@@ -178,11 +187,15 @@ def test_sub_modules_use_language_models_of_their_own():
     assert [set(engine.acts) for engine in engines] == [{"answer"}, {"know"}, {"relevant"}, {"decompose"}]
 
 
-@pytest.mark.parametrize(("threshold", "kept"), [(None, 2), (0.9, 1), (1.0, 0)])
-def test_a_cross_encoder_judges_passages_with_its_threshold(threshold, kept):
+@pytest.mark.parametrize(
+    ("threshold", "kept", "reason"),
+    [(None, 2, "relevant passages"), (0.9, 1, "relevant passages"), (1.0, 0, "no sub-question")],
+)
+def test_a_cross_encoder_judges_passages_with_its_threshold(threshold, kept, reason):
     logits = dict(zip([p.title for p in MOTHER_TABLE[MOTHER]], [-3.0, 5.0, 1.5, 0.0, -50.0], strict=True))
     cross_encoder = TableReranker(lambda query, text: logits[text.split(":")[0]], default_threshold=1.0)
     program = RAISF(TableRetriever(MOTHER_TABLE), relevant=cross_encoder, relevance_threshold=threshold, depth=0)
     prediction, engine = play(program, MOTHER, **mother(parts={MOTHER: []}))
     assert verdicts(prediction.trace).count(True) == kept
     assert engine.acts == (["know", "answer"] if kept else ["know", "decompose", "answer"])
+    assert (prediction.trace.stopped, prediction.trace.of(Queried)) == (reason, [])

@@ -99,8 +99,9 @@ def paths(prediction):
     return [step.branch for step in prediction.trace.of(Answered)[:-1]]
 
 
-def test_the_tree_of_depth_two_has_thirteen_answers():
-    prediction, engine = run()
+@pytest.mark.parametrize(("max_calls", "critical"), [(None, 3), (25, 25)])
+def test_the_tree_of_depth_two_has_thirteen_answers(max_calls, critical):
+    prediction, engine = run(max_calls=max_calls)
     trace = prediction.trace
     assert paths(prediction) == PATHS
     assert prediction.answers == ANSWERS
@@ -110,7 +111,7 @@ def test_the_tree_of_depth_two_has_thirteen_answers():
     assert trace.of(Retrieved)[0].hits == [["road", "salt", "route"], ["road"], ["road", "route"]]
     assert trace.stopped == "depth"
     # 13 answers and 12 queries; the queries of a level at once and all answers at the end: three calls in sequence.
-    assert (trace.cost.lm_calls, trace.cost.critical_calls, trace.cost.retrievals) == (25, 3, 12)
+    assert (trace.cost.lm_calls, trace.cost.critical_calls, trace.cost.retrievals) == (25, critical, 12)
     assert engine.asked == [0] * 25
 
 
