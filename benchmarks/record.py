@@ -72,15 +72,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of hotpotqa/ and 2wikimultihopqa/")
     parser.add_argument("--work", type=Path, required=True, help="folder of indexes and of answers so far")
     parser.add_argument("--model", choices=(LARGE, SMALL), required=True, help="the model that answers")
-    parser.add_argument("--lm", default="openai/served", help="its name for DSPy (openai/served)")
+    parser.add_argument("--lm", help="its name for DSPy (openai/MODEL)")
     parser.add_argument("--api-base", help="the address of its server")
     parser.add_argument("--models", type=Path, default=Path(), help="folder of the cross-encoder's folder")
     parser.add_argument("--num-threads", type=int, default=2, help="questions asked at a time (2)")
     parser.add_argument("--to", type=Path, default=RECORDED, help="folder of the recordings (benchmarks/recorded)")
     options = parser.parse_args()
     commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=False)
-    served = {"api_base": options.api_base, "api_key": "none", "timeout": 900, "temperature": 0.0}
-    lm = knowgap.make_lm(options.lm, **(served if options.api_base else {}))
+    served = {"api_base": options.api_base, "api_key": "none", "timeout": 900, "temperature": 0.0, "cache": False}
+    lm = knowgap.make_lm(options.lm or f"openai/{options.model}", **(served if options.api_base else {}))
     options.to.mkdir(parents=True, exist_ok=True)
     for order, row in enumerate(ROWS):
         if row.model == options.model and (data := _data(options, row.questions)) is not None:
