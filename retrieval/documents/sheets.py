@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line
+from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line, without_private
 
 _LONGEST_CELL = 64_000_000
 """The most characters of a cell; an unclosed quotation mark turns the rest of a file into one cell."""
-_QUOTED = re.compile(r'"[^"]*"')
+_TOLD = re.compile(r"sep=(.)[ \t]*(?=\n)")  # as Excel is told the separator
 
 
 def read_sheets(content: bytes) -> Text:
@@ -31,17 +34,27 @@ def read_sheets(content: bytes) -> Text:
 def read_table(text: str) -> Text:
     """Read a CSV file as the rows of a sheet are read.
 
-    The separator is the comma, semicolon, tab or bar, whichever is most frequent in the first line, outside of
-    quotation marks.
+    The separator is the tab, semicolon, bar or comma that gives the most of the first 20 rows the same number of cells.
     """
-    first = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
-    separator = max(",;\t|", key=first.count)
     csv.field_size_limit(_LONGEST_CELL)
+    told = _TOLD.match(text)
+    text = text[told.end() :] if told else text
     try:
-        rows = [_filled(row) for row in csv.reader(io.StringIO(text), delimiter=separator)]
+        separator = told[1] if told else max("\t;|,", key=lambda each: _regularity(text, each))
+        rows = [_filled(dict(enumerate(row))) for row in _split(text, separator)]
     except csv.Error as error:
         raise Unreadable(f"is no CSV ({error})") from error
     return _text([("", [*_lines([(number, row) for number, row in enumerate(rows, start=1) if row])])])
+
+
+def _split(text: str, separator: str) -> Iterator[list[str]]:
+    return csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
+
+
+def _regularity(text: str, separator: str) -> tuple[int, int]:
+    """How many of the first rows have the most common number of cells, and this number; one cell does not count."""
+    widths = Counter(len(row) for row in islice(_split(text, separator), 20) if len(row) > 1)
+    return max(((count, width) for width, count in widths.items()), default=(0, 0))
 
 
 def _text(tables: Iterable[tuple[str, Sequence[tuple[int, str]]]]) -> Text:
@@ -54,7 +67,7 @@ def _text(tables: Iterable[tuple[str, Sequence[tuple[int, str]]]]) -> Text:
         start = text.tell()
         for number, words in lines:
             places.append((text.tell(), number))
-            text.write(f"{words}\n")
+            text.write(f"{without_private(words)}\n")
         ranges.append((start, text.tell()))
     return Text(text.getvalue(), unit="row", pages=places, headings=headings, rows=ranges)
 
@@ -62,17 +75,18 @@ def _text(tables: Iterable[tuple[str, Sequence[tuple[int, str]]]]) -> Text:
 def _rows(sheet: Any) -> Iterator[tuple[int, dict[int, Any]]]:
     """The number of each row with its cells; the value of a merged cell is in all its places."""
     merged = {place: area.start_cell.value for area in sheet.merged_cells.ranges for place in area.cells}
-    for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
-        row = _filled([merged.get((number, column), value) for column, value in enumerate(values, start=1)])
+    # The public iterators also visit every place up to the last formatted cell, of which there may be millions.
+    for number, places in groupby(sorted(sheet._cells), key=itemgetter(0)):
+        row = _filled({at[1] - 1: merged.get(at, sheet._cells[at].value) for at in places})
         if len({*row.values()}) == 1 and any((number, column + 1) in merged for column in row):
             row = dict([next(iter(row.items()))])  # a title over the whole width
         if row:
             yield number, row
 
 
-def _filled(row: Sequence[Any]) -> dict[int, Any]:
+def _filled(row: Mapping[int, Any]) -> dict[int, Any]:
     """The cells of a row that are not empty, by column from 0."""
-    return {column: value for column, value in enumerate(row) if value is not None and str(value).strip()}
+    return {column: value for column, value in row.items() if value is not None and str(value).strip()}
 
 
 def _lines(rows: Sequence[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
-_PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")
+_PRIVATE = re.compile("[\xad\u200b\u2060\ufeff\ue000-\uf8ff\U000f0000-\U0010ffff]")
 
 
 class Unreadable(Exception):
@@ -25,8 +26,11 @@ def line_starts(lines: Sequence[str]) -> list[int]:
 
 
 def without_private(text: str) -> str:
-    """Drop private-use characters, which are signs of some font, such as a permalink or the bullet of a list."""
-    return _PRIVATE.sub("", text)
+    """Drop what would part a word from its search: soft hyphens, marks without width, and accents apart from letters.
+
+    Private-use characters, which are signs of some font, such as a permalink or the bullet of a list, are dropped too.
+    """
+    return unicodedata.normalize("NFC", _PRIVATE.sub("", text))
 
 
 class Heading(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from knowgap.retrieval.documents.text import Text, joined
+from knowgap.retrieval.documents.text import Text, joined, without_private
 
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
 _ROLES = ["navigation", "search", "contentinfo"]
@@ -65,8 +65,8 @@ def read_html(content: str) -> Text:
                 element.name = "div"
         elif any(cell.get("rowspan") or cell.get("colspan") for cell in table(["td", "th"])):
             _spread_out(table, soup)
-    text = _markdown(soup).replace("\xa0", " ").strip()
-    return Text(text, title.replace("\xa0", " "), markdown=True)
+    text, title = (without_private(each).replace("\xa0", " ").strip() for each in (_markdown(soup), title))
+    return Text(text, title, markdown=True)
 
 
 def _parsed(content: str) -> Any:

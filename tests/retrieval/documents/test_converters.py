@@ -104,6 +104,7 @@ RECORDS = [[f"Invoice no. {n}", f"For {name}", f"Due: {n - 500} EUR"] for n, nam
 MINUTES = [["Minutes", "The council met.", "12"], ["Minutes", "The council met again.", "13 votes"]]
 NOTES = [["Notes", None], ["Name", "Age"]]
 PEOPLE = [["Vera", 88], ["Ada", 36]]
+PRICES = "name: Orle; price: 1,50\nname: Tarn; price: 2,75"
 TOWNS = [
     ["The towns of the Isk valley"],
     [],
@@ -132,7 +133,6 @@ APART = [
         ("HTML", FORM, "Size\n\nA\n\nB\n\nPress OK."),
         ("HTML", "<ul><li><label><input> One</label></li><li>Two</li></ul>", "* One\n* Two"),
         ("HTML", UNENDED, ENDED),
-        ("HTML", "<p>word " * 2_000, "\n\n".join(["word"] * 2_000)),
         ("HTML", "<main>A</main><aside>B</aside><figure>C</figure>", "A\n\nB\n\nC"),
         ("Markdown", LINTED, "<!-- lint off --> The pump needs 5 bar.\n\nThe valve opens.\n\n\nEnd."),
         ("Markdown", BETWEEN_RULES, BETWEEN_RULES),
@@ -141,7 +141,9 @@ APART = [
         ("HTML", "<pre>let a\n  b</pre>", "```\nlet a\n  b\n```"),
         *(("HTML", HIDDEN.format(hides), "Seen.\n\nToo.\n\nYes.") for hides in HIDING),
         ("HTML", "<h1>Zones<a href=#x>\ue157</a></h1><p>\uf0b7 Hello.", "# Zones\n\nHello."),
-        ("text", "\uf0b7 Hello.", " Hello."),
+        ("text", "\uf0b7 He\xadl\u200blo Mu\u0308hle.", " Hello Mühle."),
+        ("HTML", "<p>He&shy;l&#x200b;lo Mu&#x308;hle &#xe157;.", "Hello Mühle ."),
+        ("Excel", sheet("S", [["He\xadllo", "Mu\u0308hle"]]), "S\nHello; Mühle"),
         ("text", MOSTLY_UTF8.encode() + b"\xff", f"{MOSTLY_UTF8}\ufffd"),
         ("PDF", pdf([CONTENTS, ["The Orle Bridge.", "See page 9"]]), "The Orle Bridge.\nSee page 9"),
         ("PDF", pdf([CONTENTS[:1]]), CONTENTS[0]),
@@ -163,6 +165,9 @@ APART = [
         ("Excel", sheet("S", [["a", "b"]]), "S\na; b"),
         ("CSV", '\r\ntown;"founded, about"\r\nTarn;1931\n', "town: Tarn; founded, about: 1931"),
         ("CSV", '"town";"founded, in, or, about"\nTarn;1931\n', "town: Tarn; founded, in, or, about: 1931"),
+        ("CSV", "Prices in May, June\nname;price\nOrle;1,50\nTarn;2,75\n", "Prices in May, June\n" + PRICES),
+        ("CSV", "sep=;\nname;price\nOrle;1,50\nTarn;2,75\n", PRICES),
+        ("CSV", 'name, price\nOrle, "1,50"\nTarn, "2,75"\n', PRICES),
         ("CSV", f"a,b\nOrle,{'A long book. ' * 20_000}\n", f"a: Orle; b: {('A long book. ' * 20_000).strip()}"),
     ],
 )

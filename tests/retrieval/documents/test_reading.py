@@ -11,7 +11,7 @@ from knowgap.retrieval.documents.conversion import Converter, convert
 from knowgap.retrieval.documents.reading import Reading, find_files, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import NotNow, Unreadable
-from tests.retrieval.documents.files import SPLITTER, pdf, word
+from tests.retrieval.documents.files import SPLITTER, pdf, sheet, word
 
 
 def read(root):
@@ -97,7 +97,7 @@ FRENCH = "Dé­jà vu: la rivière coule près de l'église, où naquit Zoë, à
 )
 def test_encodings_are_told_by_their_mark_or_else_the_common_one_is_guessed_and_that_is_said(text, encoding):
     made = convert("text", text.encode(encoding))
-    assert made.text == text
+    assert made.text == text.replace("\xad", "")
     assert made.note.startswith("is not UTF-8; read as ") != encoding.startswith("utf")
 
 
@@ -153,6 +153,7 @@ def test_a_file_may_not_be_too_large(tmp_path):
 
 
 HANGING = b"<!--" * 300_000
+FAR = sheet("Towns", [["Tarn"]], merged=("J1048575:J1048576",))
 
 
 def test_a_file_that_takes_too_long_is_ended_and_the_next_one_is_read():
@@ -160,14 +161,15 @@ def test_a_file_that_takes_too_long_is_ended_and_the_next_one_is_read():
         with pytest.raises(Unreadable, match="takes longer than the 2 seconds"):
             converter.convert("a.html", "HTML", HANGING)
         assert _texts(converter, "text", b"Next.") == ["Next."]
+        assert _texts(converter, "Excel", FAR) == ["Tarn"]
 
 
 def test_what_is_nested_deeply_is_read_or_named(tmp_path):
-    (tmp_path / "a.html").write_text("".join(f"<p>Town {n}" for n in range(600)), encoding="utf-8")
+    (tmp_path / "a.html").write_text("".join(f"<p>Town {n}" for n in range(8_000)), encoding="utf-8")
     (tmp_path / "b.html").write_text("<div>" * 20_000 + "Town", encoding="utf-8")
     found, reading = read(tmp_path)
     text = " ".join(passage.text for passage, _ in found["a.html"].placed)
-    assert all(f"Town {n}" in text for n in range(600))
+    assert all(f"Town {n}" in text for n in range(8_000))
     assert reading.problems["b.html"].startswith("cannot be read (RecursionError")
 
 
