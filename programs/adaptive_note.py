@@ -10,7 +10,7 @@ import dspy
 from knowgap import signatures
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
-from knowgap.programs.passages import distinct, joined
+from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import clean_lines, text_of
 from knowgap.programs.trace.steps import Compared, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike, fuse
@@ -67,7 +67,7 @@ class AdaptiveNote(Program):
         """Answer `question`; the prediction adds `note` (the best one) and `questions` (those asked on the way)."""
         passages = self.retrieve_passages(question, self.top_k)
         if not self.collect:  # the passages themselves take the place of the note (table 2, w/o IIC & AMR)
-            return self.conclude(self._generate(question, joined(passages), passages), passages)
+            return self.conclude(self._generate(question, "\n".join(map(str, passages)), passages), passages)
         best_note = self._write(self.init, question, passages)  # M_opt, equations 1 and 2
         sources, seen, asked = passages if best_note else [], {p.id for p in passages}, list[str]()
         step = invalid = 0

@@ -65,11 +65,6 @@ def strip_numbers(text: str) -> str:
     return re.sub(r" ?\[[1-9]\d*(?: ?, ?[1-9]\d*)*\]", "", text)
 
 
-def joined(passages: Iterable[Passage]) -> str:
-    """The premise that several passages make together."""
-    return "\n".join(str(passage) for passage in passages)
-
-
 def merge_claims(claims: Iterable[tuple[str, Sequence[Passage]]]) -> Claims:
     """Join the passages of statements that occur several times."""
     merged: Claims = {}

@@ -207,8 +207,12 @@ def write_draft(lm: dspy.BaseLM, material: Material) -> Draft:
         LanguageModelError: the language model does not answer, and would not answer other requests either.
     """
     draft = Draft(id=material.id, kind=material.kind, passages=[p.to_dict() for p in material.passages])
+    signature, link = (WriteTwoHops, {"link": material.link}) if material.kind == "two_hop" else (WriteOneHop, {})
     try:
-        _compose(draft, lm, material)
+        output = _ask(lm, signature, passages=list(material.passages), **link, style=_STYLE)
+        draft.question, draft.answer = text_of(output, "question"), text_of(output)
+        if not (output.possible and draft.question and draft.answer):
+            raise _Dropped("the passages give no question of the kind")
         _check_words(draft, material.passages)
         _check(draft, lm, list(material.passages))
     except _Dropped as reason:
@@ -219,15 +223,6 @@ def write_draft(lm: dspy.BaseLM, material: Material) -> Draft:
             raise
         draft.dropped = "the language model refused the request"
     return draft
-
-
-def _compose(draft: Draft, lm: dspy.BaseLM, material: Material) -> None:
-    """Have the question written."""
-    signature, link = (WriteTwoHops, {"link": material.link}) if material.kind == "two_hop" else (WriteOneHop, {})
-    output = _ask(lm, signature, passages=list(material.passages), **link, style=_STYLE)
-    draft.question, draft.answer = text_of(output, "question"), text_of(output)
-    if not (output.possible and draft.question and draft.answer):
-        raise _Dropped("the passages give no question of the kind")
 
 
 def _check(draft: Draft, lm: dspy.BaseLM, passages: list[Passage]) -> None:

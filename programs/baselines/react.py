@@ -9,7 +9,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.passages import distinct, joined
+from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
@@ -69,7 +69,8 @@ class ReAct(Program):
                 break
             self.record(Queried(queries=[query]))
             passages = self.search(query)
-            turns.append(f"Thought: {thought}\nSearch: {query}\nFound:\n{joined(passages) or 'nothing'}")
+            told = "\n".join(map(str, passages)) or "nothing"
+            turns.append(f"Thought: {thought}\nSearch: {query}\nFound:\n{told}")
             found += passages
         self.record(Stopped(reason=reason))
         return self.conclude_with(self._ask_over(self.extract, turns, found, question), distinct(found))
