@@ -22,6 +22,8 @@ PASSAGE_TOKENS = 256
 """The most tokens of a passage, including its title and the encoder's marks; a smaller window lowers the limit."""
 
 _BULLET = re.compile(r"\s|[-*•–—]\s|\(?\w{1,3}[.)]\s")
+_COLUMNS = re.compile(r"\S(?:\t| {3,})\S")  # space between cells
+_DIGITS = re.compile(r"\d+")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _SMALLEST = 32
 _CHARACTERS_PER_TOKEN = 12  # the most in a passage, since a long string without spaces may be a single token
@@ -222,7 +224,8 @@ def _unwrap(text: str, rows: Sequence[tuple[int, int]] = ()) -> str:
     """Replace each line end at which a line was only wrapped by a space, without moving any position.
 
     A line was wrapped if it is nearly as wide as the wide lines of the text, and no blank line, indented line or item
-    of a list follows. The rows of tables, which are in these ranges, are left as they are.
+    of a list follows. The rows of tables, which are in these ranges, are left as they are. So are lines in columns, and
+    records, such as those of a log: three lines or more begin as they do, but for other digits.
     """
     if rows:
         edges = [0, *(edge for each in rows for edge in each), len(text)]
@@ -233,9 +236,12 @@ def _unwrap(text: str, rows: Sequence[tuple[int, int]] = ()) -> str:
     width = widths[int(0.9 * (len(widths) - 1))] if widths else 0
     if len(widths) < 3 or not 40 <= width <= 200:
         return text
+    starts = [_DIGITS.sub("0", line)[:6] for line in lines]
+    records = {start for start, count in Counter(starts).items() if count > 2 and "0" in start}
     joined = []
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    for line, following, start in zip(lines, [*lines[1:], ""], [*starts[1:], ""], strict=True):
         wrapped = len(line.rstrip()) >= 0.7 * width and following.strip() and not _BULLET.match(following)
+        wrapped = wrapped and start not in records and not (_COLUMNS.search(line) or _COLUMNS.search(following))
         joined.append(f"{line} " if wrapped else f"{line}\n")
     return "".join(joined)[: len(text)]
 

@@ -16,8 +16,9 @@ _NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one 
 _PERMALINK = {"¶", "#", "§", "🔗", "↑"}
 _BLOCKS = "address aside blockquote center dd details dialog dl dt fieldset figure footer form header hgroup main menu"
 _BLOCKS += " nav search summary"  # of which markdownify would join most to what follows
+_PARTING = f"{_BLOCKS} article dir div figcaption h1 h2 h3 h4 h5 h6 hr li ol p pre section table ul"
 _ENDED = [  # start tags, the open elements that they end, and the elements within which they do (HTML, 13.1.2.4)
-    (f"{_BLOCKS} article dir div figcaption h1 h2 h3 h4 h5 h6 hr li ol p pre section table ul", "p", "button table"),
+    (_PARTING, "p", "button table"),
     ("li", "li", "menu ol table ul"),
     ("dd dt", "dd dt", "dl table"),
     ("td th", "caption td th", "table"),
@@ -37,9 +38,9 @@ def read_html(content: str) -> Text:
     from bs4.element import Declaration, ProcessingInstruction
 
     soup = _parsed(content)
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    title = _words(soup.title) if soup.title else ""
     if styled := soup.find("p", class_="word-title"):  # in the style "Title" of a Word file
-        title = styled.extract().get_text(" ", strip=True)
+        title = _words(styled.extract())
     never = ["script", "style", "template", "title", "hr"]
     for element in (*soup(never), *soup(style=_HIDDEN), *soup(hidden=True)):
         element.decompose()
@@ -104,7 +105,15 @@ def _cell(cell: Any) -> tuple[str, int, int]:
     """The text of a cell, and how many rows and columns it covers."""
     spans = (str(cell.get(name, 1)) for name in ("rowspan", "colspan"))
     down, across = (int(span) if span.isdecimal() and len(span) < 10 else 1 for span in spans)
-    return cell.get_text(" ", strip=True), down or 10_000, across or 1  # 0 rows are all that follow
+    return _words(cell), down or 10_000, across or 1  # 0 rows are all that follow
+
+
+def _words(element: Any) -> str:
+    """The text of an element in one line; blocks and line breaks part words, and emphasis does not."""
+    for parting in element(["br", "td", "th", *_PARTING.split()]):
+        parting.insert(0, " ")
+        parting.append(" ")
+    return " ".join(element.get_text().split())
 
 
 def spread(rows: Sequence[Sequence[tuple[str, int, int]]]) -> list[list[str]]:

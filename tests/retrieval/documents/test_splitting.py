@@ -61,6 +61,20 @@ def test_passages_overlap_by_a_sentence_where_the_text_was_cut():
         assert before.rstrip(".").endswith(first)
 
 
+LINES = {
+    "a log": [f"2024-05-{n % 28 + 1:02} 12:00:{n:02} pump{n:02} pressure {n} bar, all is well" for n in range(60)],
+    "columns": [
+        f"Town{n:02}    founded in {1200 + n}      Mayor Name {n:02}      {5000 + n} people" for n in range(60)
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_a_row_of_plain_text_stays_a_line(kind):
+    found = [line for passage, _ in split("\n".join(LINES[kind])) for line in passage.text.split("\n")]
+    assert {*found} == {*LINES[kind]}
+
+
 def test_headings_are_titles_and_a_short_section_is_one_passage():
     text = "# Handbook\n\nFor all.\n\n## Leave\n\n### Sick leave\n\nCall Ada.\n\n```\n# no heading\n```\n\n## Old\n"
     pieces = [(passage.title, passage.text) for passage, _ in split(text, markdown=True)]

@@ -85,14 +85,14 @@ def test_a_row_that_is_longer_than_a_passage_keeps_its_key():
 
 MERGED = """<table><caption>Rates</caption>
 <tr><th rowspan=2>Plant</th><th colspan=2>Rate</th><th rowspan=2>Operator</th></tr><tr><th>day</th><th>night</th></tr>
-<tr><td rowspan=3>Bremen</td><td>62</td><td>75</td><td>Ruiz</td></tr><tr><td colspan=2>48</td><td>Lind</td></tr>
+<tr><td rowspan=3><b>B</b>remen</td><td>62 m<sup>2</sup></td><td><p>7<p>5</td><td>Ruiz<br>2</td></tr><tr><td colspan=2>48</td><td>Lind</td></tr>
 <tr><td></td><td>50</td><td>Okafor</td></tr></table>"""
 
 
 def test_merged_cells_of_a_page_are_in_each_of_their_places():
     assert passages("HTML", MERGED.encode()) == [
         "Rates\n\n| Plant | Rate day | Rate night | Operator |\n| --- | --- | --- | --- |\n"
-        "| Bremen | 62 | 75 | Ruiz |\n| Bremen | 48 | 48 | Lind |\n| Bremen |  | 50 | Okafor |"
+        "| Bremen | 62 m2 | 7 5 | Ruiz 2 |\n| Bremen | 48 | 48 | Lind |\n| Bremen |  | 50 | Okafor |"
     ]
 
 
