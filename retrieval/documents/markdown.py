@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from knowgap.retrieval.documents.text import Heading, Table, Text, line_starts
 
 _FRONT = re.compile(r"\A---[ \t]*\n((?:#[^\n]*\n)*[\"']?[\w.-]+[\"']?:(?=\s).*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
-_TITLE = re.compile(r"^title:[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
+_TITLE = re.compile(  # on its line, or on the indented lines below
+    r"^title:[ \t]*(?:[>|][+-]?[ \t]*\n\s+)?[\"']*([^\s\"'].*?)[\"']*[ \t]*$(?!\n[ \t]+\S)", re.MULTILINE | re.DOTALL
+)
 _COMMENT = re.compile(r"^(?:[ \t]*<!--[^-]*(?:-(?!->)[^-]*)*-->)+[ \t]*$", re.MULTILINE)
-_FENCED = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(```+(?![^\n]*`)|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _PICTURE = re.compile(r"!\[([^\[\]]*)\](?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])")
 _TARGET = re.compile(  # with a path or address, or with nothing but the space before a picture that was left out
     r"^[ \t]*\[([^\[\]]+)\]:(?:[ \t]+|[ \t]*(?=\S*(?:[/#]|\.[a-zA-Z]|:\S))<?(\S*?)>?(?:[ \t]+[\"'(].*)?[ \t]*)$",
@@ -19,7 +21,10 @@ _TARGET = re.compile(  # with a path or address, or with nothing but the space b
 )
 _REFERENCE = re.compile(r"(?<![\\\]])\[([^\[\]]+)\](?:\[([^\[\]]*)\]|(?![\[(:]))")
 _LEADING = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*?\]\(#[^)]*\)\s*$|\([\w .-]+\)=\s*$")
-_OF_CONTENTS = re.compile(r" {0,3}#{1,6}\s+(?:table of )?contents\s*#*\s*$", re.IGNORECASE)
+_OF_CONTENTS = re.compile(  # before another heading, or before links to the file's own headings
+    r"^ {0,3}#{1,6}[ \t]+(?:table of )?contents[ \t#]*\n(?=\s*(?:#|(?:[-*+]|\d+\.)\s+\[[^\n]*?\]\(#))",
+    re.IGNORECASE | re.MULTILINE,
+)
 _ESCAPED = re.compile(r"(`+).+?\1|\\([_*\[\]<>.!+~&-])")  # code, in which nothing is escaped, or an escaped sign
 _PADDED = re.compile(r"(---)-+|( ) +")
 _MARKED = re.compile(r"(`+|\*{1,3}|_{2,3})(\S|\S.*?\S)\1")
@@ -37,7 +42,7 @@ def read_markdown(source: str) -> Text:
     title = ""
     if front := _FRONT.match(source):
         found = _TITLE.search(front[1])
-        source, title = source[front.end() :], found[1] if found else ""
+        source, title = source[front.end() :], " ".join(found[1].split()) if found else ""
     targets = {name.casefold(): target for name, target in _TARGET.findall(_FENCED.sub("", source))}
     parts, end = list[str](), 0
     for block in _FENCED.finditer(source):
@@ -56,10 +61,10 @@ def _cleaned(text: str, targets: Mapping[str, str]) -> str:
             return found[0]
         return f"[{found[1]}]({target})" if target.startswith("http") else found[1]
 
-    text = _TARGET.sub("", _PICTURE.sub(r"\1", _COMMENT.sub("", text)))
+    text = _TARGET.sub("", _OF_CONTENTS.sub("", _PICTURE.sub(r"\1", _COMMENT.sub("", text))))
     kept = list[str]()
     for line in (_REFERENCE.sub(link, text) if targets else text).split("\n"):
-        if _LEADING.match(line) or _OF_CONTENTS.match(line):
+        if _LEADING.match(line):
             continue
         if not line.startswith(_INDENTED):
             line = _ESCAPED.sub(lambda found: found[2] or found[0], line)

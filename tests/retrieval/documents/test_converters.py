@@ -60,6 +60,7 @@ OPENING = (
     "| town | year |\n| --- | --- |\n| Orle | 1931 |\n\n```html\n<!-- kept -->\n- [kept](#too)\n```\n\n"
     "See the bridge or [site](https://orle.example) of `a[0]`, [not this].\n\na picture"
 )
+KIT = "---\ntitle: >-\n  The\n  Kit\n---\n# Use\n\n```run```\n\n<!-- x -->\n\n# Contents\n\nOne pump.\n\n# End\n\nx\n"
 ESCAPED = "(of the house)=\n# Orle\n\nBuilt for x86\\_64, \\[not\\] for `a\\_b`.\n\n    code\\_\n"
 TOWN_TABLE = "town   year\n----------\nOrle   1931"
 UNDERLINED = f"=====\nTowns\n=====\n\n1. Bridges\n==========\n\nMany.\n\nOrle\n----\n\n{TOWN_TABLE}\n"
@@ -71,6 +72,11 @@ UNDERLINED = f"=====\nTowns\n=====\n\n1. Bridges\n==========\n\nMany.\n\nOrle\n-
         ("HTML", PAGE, [("Orle / Bridge", "Built by Ada Venn for my_town*2; see below.\n\nQuoted.\n\nSaid by Ada.")]),
         ("HTML", TITLED, [("Heaps — Tarn 1.2", "A."), ("Heaps — Tarn 1.2 / Push", "B.")]),
         ("Markdown", MARKDOWN, [("Bridges of the Isk / Orle Bridge / Opening", OPENING)]),
+        (
+            "Markdown",
+            KIT,
+            [("The Kit / Use", "```run```"), ("The Kit / Contents", "One pump."), ("The Kit / End", "x")],
+        ),
         ("Markdown", ESCAPED, [("Orle", "Built for x86_64, [not] for `a\\_b`.\n\n    code\\_")]),
         ("text", UNDERLINED, [("Towns / 1. Bridges", "Many."), ("Towns / 1. Bridges / Orle", TOWN_TABLE)]),
     ],

@@ -85,7 +85,8 @@ def test_a_row_that_is_longer_than_a_passage_keeps_its_key():
 
 MERGED = """<table><caption>Rates</caption>
 <tr><th rowspan=2>Plant</th><th colspan=2>Rate</th><th rowspan=2>Operator</th></tr><tr><th>day</th><th>night</th></tr>
-<tr><td rowspan=3><b>B</b>remen</td><td>62 m<sup>2</sup></td><td><p>7<p>5</td><td>Ruiz<br>2</td></tr><tr><td colspan=2>48</td><td>Lind</td></tr>
+<tr><td rowspan=3><b>B</b>remen</td><td>62 m<sup>2</sup></td><td><p>7<p>5</td><td>Ruiz<br>2</td></tr>
+<tr><td colspan=2>48</td><td>Lind</td></tr>
 <tr><td></td><td>50</td><td>Okafor</td></tr></table>"""
 
 
