@@ -114,17 +114,6 @@ def write_cross_encoder(folder, texts, *, labels=1, names=None, seed=1):
     return folder
 
 
-def logits_of(folder, pairs):
-    """The logits of a sequence classifier for pairs of texts, one by one, [pairs, labels]."""
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    with torch.inference_mode():
-        return torch.cat([model(**tokenizer(*pair, return_tensors="pt")).logits for pair in pairs])
-
-
 def write_bi_encoder(folder, texts, *, seed=1):
     """A BertModel with two layers of random weights; sentence-transformers averages its token vectors."""
     from transformers import BertModel

@@ -19,13 +19,9 @@ SOURCES = sorted(
 )
 
 
-def place(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
 def test_every_folder_with_modules_is_mapped_and_every_mapped_folder_exists():
     assert sorted(PYPROJECT["tool"]["setuptools"]["packages"]) == sorted(MAPPED)
-    assert {place(file.parent) for file in SOURCES} == set(MAPPED.values())
+    assert {file.parent.relative_to(ROOT).as_posix() for file in SOURCES} == set(MAPPED.values())
 
 
 def test_no_two_files_import_each_other():

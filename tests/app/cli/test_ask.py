@@ -4,7 +4,6 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from endpoint import endpoint
 from support import UNREADABLE, scripted_lm
 
 from knowgap.cli.factories import home
@@ -82,13 +81,12 @@ def test_replies_that_nobody_can_read_are_an_error(indexed, monkeypatch, words: 
     assert (json.loads(printed)["trace"]["cost"]["unreadable"] == 2) if words else "2 unreadable" in printed
 
 
-def test_options_reach_the_model(indexed, monkeypatch):
-    with endpoint() as server:
-        model = ["--lm", "openai/local", "--api-base", server.api_base]
-        monkeypatch.setenv("KNOWGAP_LM_OPTIONS", "temperature=0.3 max_tokens=50 timeout=60")
-        indexed(*ASK, "--program", "rag", *model)
-        asked = server.bodies[1:]  # the first one asks for one word
-        assert {(body["temperature"], body["max_completion_tokens"]) for body in asked} == {(0.3, 50)}
+def test_options_reach_the_model(indexed, server, monkeypatch):
+    model = ["--lm", "openai/local", "--api-base", server.api_base]
+    monkeypatch.setenv("KNOWGAP_LM_OPTIONS", "temperature=0.3 max_tokens=50 timeout=60")
+    indexed(*ASK, "--program", "rag", *model)
+    asked = server.bodies[1:]  # the first one asks for one word
+    assert {(body["temperature"], body["max_completion_tokens"]) for body in asked} == {(0.3, 50)}
 
 
 def test_an_address_in_the_environment_leaves_the_embedded_reader_alone(indexed, monkeypatch):
