@@ -158,9 +158,13 @@ class TrainOptions(o.ModelOptions, o.DataOptions):
         str | None,
         Option(
             "--model",
-            help="Model to start from, by path or hub name; the papers of rq-rag and ra-isf take "
-            "meta-llama/Llama-2-7b-hf. A reranker starts from the embedded encoder unless another is named.",
+            help="Model to start from, by path or hub name. A reranker starts from the embedded encoder unless "
+            "another is named.",
         ),
+    ] = None
+    preset: Annotated[
+        Literal["paper"] | None,
+        Option("--preset", help="With rq-rag and ra-isf: the paper's base, unless --model names one."),
     ] = None
     settings: Annotated[
         list[str] | None,
@@ -193,7 +197,7 @@ def train(
 
     settings: dict[str, Any] = dict(factories.named_values(options.settings, "--set"))
     training.KINDS[kind][0](**settings)  # refuses a wrong one before anything is loaded
-    named: dict[str, Any] = {"base": options.model or "", "limit": options.limit}
+    named: dict[str, Any] = {"base": options.model or "", "preset": options.preset, "limit": options.limit}
     teacher = None if kind == "reranker" or not is_main_process() else factories.load_lm(options)
     with ExitStack() as stack:
         with main_process_first():

@@ -38,6 +38,11 @@ def home() -> Path:
     return folder
 
 
+def cache_folder() -> Path:
+    """The folder of cached answers, retrieved lists and scores. Every version of knowgap has its own."""
+    return home() / "cache" / __version__
+
+
 def load_lm(options: o.ModelOptions, *, generator: Any = None) -> dspy.LM:
     """Load the language model of the options and check that it answers; the default is the embedded reader.
 
@@ -48,7 +53,7 @@ def load_lm(options: o.ModelOptions, *, generator: Any = None) -> dspy.LM:
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
     from knowgap.lms.providers import parse_options
 
-    quiet_dspy(home() / "cache" / __version__)
+    quiet_dspy(cache_folder() / "lm")
     dspy.configure(disable_history=True)  # it would keep every prompt in memory; traces have the same content
     if generator is not None:
         return generator

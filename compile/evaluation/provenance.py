@@ -158,12 +158,15 @@ def lm_settings(lm: Any) -> dict[str, Any]:
 def _shown(value: Any) -> Any:
     """A JSON value without secrets."""
     if isinstance(value, Mapping):
-        named = {name: part for name, part in value.items() if not any(word in str(name).lower() for word in _SECRET)}
-        shown = {str(name): _shown(part) for name, part in named.items() if not str(name).lower().endswith("token")}
+        shown = {str(name): _shown(part) for name, part in value.items() if not _is_secret(str(name).lower())}
         return {name: part for name, part in shown.items() if part is not None}
     if isinstance(value, (list, tuple)):
         return [_shown(part) for part in value]
     return value if isinstance(value, (str, int, float)) else None
+
+
+def _is_secret(name: str) -> bool:
+    return name.endswith("token") or any(word in name for word in _SECRET)
 
 
 @functools.cache

@@ -36,6 +36,7 @@ def train(
     output: str | Path,
     *,
     base: str = "",
+    preset: str | None = None,
     limit: int | None = None,
     run: Run = Run(),
     **settings: Any,
@@ -56,6 +57,7 @@ def train(
         output: the folder of the model, which `--part NAME=FOLDER` takes.
         base: the model to start from, by folder or hub name: a cross-encoder or encoder for a reranker (by default the
             embedded encoder), a T5 or a causal model for "ra-isf", a causal model for "rq-rag".
+        preset: "paper" for the base of the method's paper.
         limit: take at most this many questions.
         run: the teacher as its language model, how many questions it is asked at a time, the seed, and a callback.
         **settings: those of the kind, such as `epochs`; see `TrainingConfig` and its subclasses.
@@ -79,7 +81,9 @@ def train(
         raise UnknownName.among("kind of model", kind, KINDS)
     config_class, function = KINDS[kind]
     config = config_class(**{"seed": run.seed, **settings})
-    base = base or config.default_base
+    if preset and not config.paper_base:
+        raise UsageError("--preset paper applies only to rq-rag and ra-isf, whose papers train a model")
+    base = base or (config.paper_base if preset else config.default_base)
     if not base:
         raise UsageError(f"train {kind}: name the model to start from with --model")
     passages: Any = data.corpus or (retriever if isinstance(retriever, Iterable) else ())

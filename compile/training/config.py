@@ -31,6 +31,8 @@ class TrainingConfig(Settings, frozen=True):
     """
 
     what: ClassVar[str] = "training setting"
+    paper_base: ClassVar[str] = ""
+    """The model that the method's paper starts from, by its name on the hub; empty if it trains none."""
     default_base: ClassVar[str] = ""
     """The model to start from unless another is named; empty if one must be."""
 
@@ -98,6 +100,8 @@ class SubModelConfig(LanguageModelConfig, frozen=True):
         top_k: passages that are retrieved and labelled for each question.
     """
 
+    paper_base: ClassVar[str] = "meta-llama/Llama-2-7b-hf"
+
     epochs: float = Field(default=3.0, gt=0)
     learning_rate: float = Field(default=5e-4, gt=0)
     max_length: Count = 1024
@@ -112,6 +116,8 @@ class GeneratorConfig(LanguageModelConfig, frozen=True):
     Attributes:
         top_k: passages per query of a transcript (appendix B.4: 3).
     """
+
+    paper_base: ClassVar[str] = "meta-llama/Llama-2-7b-hf"
 
     batch_size: Count = 1
     gradient_accumulation: Count = 32

@@ -8,7 +8,6 @@ from dspy.utils.exceptions import LMAuthError, LMBillingError
 from support import scripted_lm
 
 from knowgap.cli import factories
-from knowgap.version import __version__
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx", "--output-dir", "out")
 TUNE = (
@@ -59,7 +58,7 @@ def test_an_evaluation_in_which_every_question_failed_ends_with_exit_code_1(inde
 
 
 def test_a_damaged_cache_is_named(indexed):
-    path = factories.home() / "cache" / __version__ / "cache.db"
+    path = factories.cache_folder() / "lm" / "cache.db"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
     refusal = indexed.refusal(*EVAL)

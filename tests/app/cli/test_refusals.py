@@ -100,6 +100,7 @@ REFUSED = {
         (f"{TRAIN} reranker --set epoch=2", "did you mean 'epochs'?"),
         (f"{TRAIN} reranker --set limit=2", "unknown training setting 'limit'"),
         (f"{TRAIN} reranker --model nowhere/at/all", "nowhere/at/all: no such folder"),
+        (f"{TRAIN} reranker --preset paper", "only to rq-rag and ra-isf"),
         (f"{TRAIN} rq-rag", "--model"),
     ],
     "experiment": [
