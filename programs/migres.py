@@ -127,12 +127,9 @@ class MIGRES(Program):
             inputs = {"known": list(known), "question": question, "style": self.wording}
             said = self.ask(self.last, last=True, **inputs)
         sources = distinct(passage for passages in known.values() for passage in passages)
-        stated = {
-            "confidence": min(5, max(1, getattr(said, "confidence", 1) or 1)),
-            "explanation": text_of(said, "explanation"),
-        }
+        sure, why = getattr(said, "confidence", None) or 1, text_of(said, "explanation")
         verdict = {"supported": reason == "answered", "missing": missing, "known": list(known)}
-        return self.conclude(text_of(said) or signatures.UNKNOWN, sources, **stated, **verdict)
+        return self.conclude(text_of(said) or signatures.UNKNOWN, sources, confidence=sure, explanation=why, **verdict)
 
     def _search(self, queries: Sequence[str], read: set[str]) -> list[Found]:
         """Retriever and knowledge filter: what was not read before, reranked, filtered by δ (θ in 3.2), cut down."""

@@ -130,10 +130,9 @@ class RAISF(Program):
         """As for every program, with the answers to sub-questions that were found so far."""
         trace = RECORDER.get().steps
         asked = {step.branch: step.question for step in trace if isinstance(step, Asked)}
-        done = [(asked[step.branch], step.answer) for step in trace if isinstance(step, Answered)]
-        sub_answers = [SubAnswer(question=part, answer=answer) for part, answer in done]
-        answer = self._answer(question, 0, passages, sub_answers)
-        return self.conclude(answer, passages, sub_answers=sub_answers)
+        solved = [step for step in trace if isinstance(step, Answered)]
+        sub_answers = [SubAnswer(question=asked[step.branch], answer=step.answer) for step in solved]
+        return self.conclude(self._answer(question, 0, passages, sub_answers), passages, sub_answers=sub_answers)
 
     def _solved(self, reason: str, depth: int, answer: str, *rest: Any) -> Solution:
         """Record why and how a question was solved."""

@@ -44,7 +44,8 @@ class IterRetGen(Direct):
                 query = " ".join(part for part in (reasoning, answer, question) if part)
                 self.record(Queried(queries=[query]))
             passages = self.retrieve_passages(query, self.top_k)
-            output = self._ask(question, last=step == self.iterations, passages=passages)
+            inputs = {"question": question, "passages": passages, "style": self.wording}
+            output = self.ask(self.answer, last=step == self.iterations, **inputs)
             if output is not None:
                 answer, reasoning = text_of(output) or answer, text_of(output, "reasoning")
             self.record(Reasoned(what="chain of thought", text=reasoning))

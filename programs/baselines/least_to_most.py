@@ -46,5 +46,5 @@ class LeastToMost(Program):
         return self.conclude(answer, [], sub_answers=sub_answers)
 
     def _solve(self, question: str, sub_answers: list[SubAnswer], style: str, *, last: bool = False) -> str:
-        inputs = {"question": question, "sub_answers": list(sub_answers), "style": style}
-        return known_text(self.ask(self.solve, last=last, **inputs))
+        output = self.ask(self.solve, last=last, question=question, sub_answers=list(sub_answers), style=style)
+        return known_text(output)

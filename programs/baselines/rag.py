@@ -31,14 +31,19 @@ class Direct(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages."""
-        return self.conclude(text_of(self._ask(question)), [])
+        return self._answer(question, [])
 
-    def _ask(self, question: str, *, last: bool = True, **read: Any) -> dspy.Prediction | None:
-        return self.ask(self.answer, last=last, question=question, **read, style=self.wording)
+    def _answer(self, question: str, passages: list[Passage], /, **read: Any) -> dspy.Prediction:
+        """The answer of one call, for which the model is shown `read` as well, and what else it writes."""
+        output = self.ask(self.answer, last=True, question=question, **read, style=self.wording)
+        added = {name: text_of(output, name) for name in self.adds}
+        for name, text in added.items():
+            self.record(Reasoned(what="chain of thought" if name == "reasoning" else name, text=text))
+        return self.conclude(text_of(output), passages, **added)
 
 
 class ChainOfThought(Direct):
-    """Reason step by step from memory, then answer.
+    """Reason step by step from memory, then answer; the prediction adds `reasoning`.
 
     Source: Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models" (NeurIPS 2022).
     """
@@ -46,10 +51,6 @@ class ChainOfThought(Direct):
     name = "cot"
     adds: ClassVar = {"reasoning": ""}
     signature = ReasonDirectly
-
-    def forward(self, question: str) -> dspy.Prediction:
-        """Answer `question` without passages; the prediction adds `reasoning`."""
-        return self.conclude_with(self._ask(question), [])
 
 
 class RAG(Direct):
@@ -66,30 +67,24 @@ class RAG(Direct):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""
-        passages, output = self._read(question)
-        return self.conclude(text_of(output), passages)
-
-    def _read(self, question: str) -> tuple[list[Passage], dspy.Prediction | None]:
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        return passages, self._ask(question, passages=passages)
+        return self._answer(question, passages, passages=passages)
 
 
 class RAGChainOfThought(RAG):
-    """Retrieve k passages for the question and reason over them before answering (BlendFilter's CoT baseline)."""
+    """Retrieve k passages for the question and reason over them before answering (BlendFilter's CoT baseline).
+
+    The prediction adds `reasoning`.
+    """
 
     name = "rag_cot"
     adds: ClassVar = {"reasoning": ""}
     signature = ReasonedAnswer
 
-    def forward(self, question: str) -> dspy.Prediction:
-        """Answer `question` from one retrieval; the prediction adds `reasoning`."""
-        passages, output = self._read(question)
-        return self.conclude_with(output, passages)
-
 
 class ChainOfNote(RAG):
-    """Retrieve once, then write a note on each passage and answer from the notes, all in one call.
+    """Retrieve once, then write a note on each passage and answer from the notes, all in one call; it adds `note`.
 
     Source: Yu et al., "Chain-of-Note: Enhancing Robustness in Retrieval-Augmented Language Models" (EMNLP 2024),
     section 3.2, with its three kinds of note: the passage answers, gives background, or is beside the point; 5
@@ -99,10 +94,3 @@ class ChainOfNote(RAG):
     name = "chain_of_note"
     adds: ClassVar = {"note": ""}
     signature = ReadingNotes
-
-    def forward(self, question: str) -> dspy.Prediction:
-        """Answer `question` from one retrieval; the prediction adds `note`."""
-        passages, output = self._read(question)
-        note = text_of(output, "note")
-        self.record(Reasoned(what="note", text=note))
-        return self.conclude(text_of(output), passages, note=note)
