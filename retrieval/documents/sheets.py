@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby, islice
 from operator import itemgetter
 from statistics import median
@@ -16,6 +18,9 @@ from knowgap.retrieval.documents.text import Heading, Text, Unreadable, line, wi
 
 _LONGEST_CELL = 64_000_000
 """The most characters of a cell; an unclosed quotation mark turns the rest of a file into one cell."""
+_UNSAVED = re.compile(  # a formula without its value, which is not an empty text
+    rb'<c\b(?![^>]*t="str")[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>'
+)
 _TOLD = re.compile(r"sep=(.)[ \t]*(?=\n)")  # as Excel is told the separator
 
 
@@ -23,12 +28,18 @@ def read_sheets(content: bytes) -> Text:
     """Read every sheet under its name as a heading; a row becomes a line such as `town: Tarn; founded: 1931-05-02`.
 
     A merged cell has its value in each row and column that it covers. The first row that has more than half as many
-    cells as most rows names the columns if there is a text in it. The rows above it are read without names.
+    cells as most rows names the columns if there is a text in it, or if its corner is empty. The rows above it are read
+    without names. Below merged names, a row of texts above numbers belongs to the names. Below an empty row, such a row
+    names the columns of another table.
     """
     import openpyxl
 
     book = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
-    return _text((" ".join(sheet.title.split()), [*_lines([*_rows(sheet)])]) for sheet in book.worksheets)
+    made = _text((" ".join(sheet.title.split()), [*_lines([*_rows(sheet)])]) for sheet in book.worksheets)
+    with zipfile.ZipFile(io.BytesIO(content)) as parts:
+        names = [name for name in parts.namelist() if name.startswith("xl/worksheets/sheet")]
+        unsaved = sum(len(_UNSAVED.findall(parts.read(name))) for name in names)
+    return replace(made, note=f"formulas whose values were not saved: {unsaved}" if unsaved else "")
 
 
 def read_table(text: str) -> Text:
@@ -72,12 +83,21 @@ def _text(tables: Iterable[tuple[str, Sequence[tuple[int, str]]]]) -> Text:
     return Text(text.getvalue(), unit="row", pages=places, headings=headings, rows=ranges)
 
 
+class _Share(float):
+    """A number that a sheet shows in percent."""
+
+
+def _value(cell: Any) -> Any:
+    is_share = isinstance(cell.value, (int, float)) and cell.number_format.endswith("%")
+    return _Share(cell.value) if is_share else cell.value
+
+
 def _rows(sheet: Any) -> Iterator[tuple[int, dict[int, Any]]]:
     """The number of each row with its cells; the value of a merged cell is in all its places."""
-    merged = {place: area.start_cell.value for area in sheet.merged_cells.ranges for place in area.cells}
+    merged = {place: _value(area.start_cell) for area in sheet.merged_cells.ranges for place in area.cells}
     # The public iterators also visit every place up to the last formatted cell, of which there may be millions.
     for number, places in groupby(sorted(sheet._cells), key=itemgetter(0)):
-        row = _filled({at[1] - 1: merged.get(at, sheet._cells[at].value) for at in places})
+        row = _filled({at[1] - 1: merged.get(at, _value(sheet._cells[at])) for at in places})
         if len({*row.values()}) == 1 and any((number, column + 1) in merged for column in row):
             row = dict([next(iter(row.items()))])  # a title over the whole width
         if row:
@@ -92,14 +112,37 @@ def _filled(row: Mapping[int, Any]) -> dict[int, Any]:
 def _lines(rows: Sequence[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, str]]:
     """The number and the line of text of each row that is read; see `read_sheets`."""
     usual = median([len(row) for _, row in rows] or [0])
-    at = next((n for n, (_, row) in enumerate(rows) if 2 * len(row) > usual), 0)
-    is_named = len(rows) > at + 1 and any(isinstance(value, str) for value in rows[at][1].values())
-    names = {column: " ".join(_shown(value).split()) for column, value in rows[at][1].items()} if is_named else {}
-    for place, (number, row) in enumerate(rows):
-        if place != at or not is_named:
-            yield number, line({n: _shown(value) for n, value in row.items()}, names if place > at else {})
+    first = next((n for n, (_, row) in enumerate(rows) if 2 * len(row) > usual), 0)
+    names, heads = dict[int, str](), list[dict[int, Any]]()
+    for n, (number, row) in enumerate(rows):
+        below = [each for _, each in rows[n + 1 : n + 3]]
+        is_apart = n > first and number > rows[n - 1][0] + 1
+        if below and (_may_name(row, below[0]) if n == first else is_apart and _are_names([row], below[0])):
+            is_merged = any(row.get(column + 1) == value for column, value in row.items())
+            heads = [row, below[0]] if is_merged and below[1:] and _are_names([row, below[0]], below[1]) else [row]
+            columns = sorted({column for head in heads for column in head})
+            names = {at: " ".join(dict.fromkeys(_shown(head[at]) for head in heads if at in head)) for at in columns}
+        if not any(row is head for head in heads):
+            yield number, line({column: _shown(value) for column, value in row.items()}, names)
+
+
+def _may_name(row: Mapping[int, Any], below: Mapping[int, Any]) -> bool:
+    """Whether there is a text in a row, or nothing above the text that the next one begins with."""
+    corner = min(below)
+    return any(isinstance(value, str) for value in row.values()) or (
+        corner < min(row) and isinstance(below[corner], str)
+    )
+
+
+def _are_names(heads: Sequence[Mapping[int, Any]], below: Mapping[int, Any]) -> bool:
+    """Whether the last of some rows has only texts, and other values are below it, each in a column of the rows."""
+    is_text = len(heads[-1]) > 1 and all(isinstance(value, str) for value in heads[-1].values())
+    is_other = not all(isinstance(value, str) for value in below.values())
+    return is_text and is_other and all(any(column in head for head in heads) for column in below)
 
 
 def _shown(value: Any) -> str:
-    """A value as text; dates as in ISO 8601."""
-    return f"{value:.15g}" if isinstance(value, float) else str(value).removesuffix(" 00:00:00")
+    """A value as text in one line; dates as in ISO 8601."""
+    if isinstance(value, _Share):
+        return f"{100 * value:.12g}%"
+    return f"{value:.15g}" if isinstance(value, float) else " ".join(str(value).split()).removesuffix(" 00:00:00")

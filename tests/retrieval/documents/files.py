@@ -94,8 +94,8 @@ def _cell(text: str | None) -> str:
     return f"<w:tc><w:tcPr>{merged}</w:tcPr>{_paragraph(text or '')}</w:tc>"
 
 
-def sheet(name: str, rows: Sequence[Sequence[object]], merged: Sequence[str] = ()) -> bytes:
-    """An Excel file of one sheet with ranges of merged cells, and of an empty sheet."""
+def sheet(name: str, rows: Sequence[Sequence[object]], merged: Sequence[str] = (), shares: Sequence[str] = ()) -> bytes:
+    """An Excel file of one sheet with ranges of merged cells and cells in percent, and of an empty sheet."""
     from openpyxl import Workbook
 
     book, file = Workbook(), io.BytesIO()
@@ -105,6 +105,8 @@ def sheet(name: str, rows: Sequence[Sequence[object]], merged: Sequence[str] = (
         page.append(list(row))
     for place in merged:
         page.merge_cells(place)
+    for place in shares:
+        page[place].number_format = "0.0%"
     book.create_sheet("Empty")
     book.save(file)
     return file.getvalue()

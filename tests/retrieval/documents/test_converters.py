@@ -110,6 +110,9 @@ RECORDS = [[f"Invoice no. {n}", f"For {name}", f"Due: {n - 500} EUR"] for n, nam
 MINUTES = [["Minutes", "The council met.", "12"], ["Minutes", "The council met again.", "13 votes"]]
 NOTES = [["Notes", None], ["Name", "Age"]]
 PEOPLE = [["Vera", 88], ["Ada", 36]]
+AGES = "Name: Vera; Age: 88\nName: Ada; Age: 36"
+QUARTERS = [["Plant", "Q1", None, "Q2", None], [None, "In", "Out", "In", "Out"], ["Orle", 1, 2, 3, 4]]
+QUARTER = "Plant: Orle; Q1 In: 1; Q1 Out: 2; Q2 In: 3; Q2 Out: 4"
 PRICES = "name: Orle; price: 1,50\nname: Tarn; price: 2,75"
 TOWNS = [
     ["The towns of the Isk valley"],
@@ -168,6 +171,13 @@ APART = [
             "valley: Isk; town: Orle; founded: 1902-11-30; share: 1\nvalley: Lome; town: Venn; 2024: 3",
         ),
         ("Excel", sheet("S", [[1, 2], [3, 4]]), "S\n1; 2\n3; 4"),
+        ("Excel", sheet("S", [[None, 2024, 2025], ["Orle", 7, 0.075]], shares=["C2"]), "S\nOrle; 2024: 7; 2025: 7.5%"),
+        ("Excel", sheet("S", QUARTERS, merged=("B1:C1", "D1:E1")), f"S\n{QUARTER}"),
+        (
+            "Excel",
+            sheet("S", [*NOTES[1:], *PEOPLE, [], ["Town", "Toll"], ["Orle", 2]]),
+            f"S\n{AGES}\nTown: Orle; Toll: 2",
+        ),
         ("Excel", sheet("S", [["a", "b"]]), "S\na; b"),
         ("CSV", '\r\ntown;"founded, about"\r\nTarn;1931\n', "town: Tarn; founded, about: 1931"),
         ("CSV", '"town";"founded, in, or, about"\nTarn;1931\n', "town: Tarn; founded, in, or, about: 1931"),
@@ -179,6 +189,10 @@ APART = [
 )
 def test_the_text_of_a_file(kind, content, text):
     assert convert(kind, content.encode() if isinstance(content, str) else content).text.rstrip() == text
+
+
+def test_formulas_without_values_are_said():
+    assert [bool(convert("Excel", sheet("S", [["Sum", value]])).note) for value in ("=1+1", 2)] == [True, False]
 
 
 def page(number, name):
