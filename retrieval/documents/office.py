@@ -32,8 +32,8 @@ def read_word(content: bytes) -> Text:
     What stands in page headers is read once, above the text, and what stands in page footers once below it. Pictures
     are left out.
     """
+    import lxml.etree as etree
     import mammoth
-    from lxml import etree
 
     edges: dict[str, dict[str, None]] = {"header": {}, "footer": {}}
     with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(plain := io.BytesIO(), "w") as written:
@@ -53,7 +53,7 @@ def read_word(content: bytes) -> Text:
 
 def _plain(part: bytes) -> Any:
     """The root of a part of a Word file, with all of its text once, in elements that mammoth reads."""
-    from lxml import etree
+    import lxml.etree as etree
 
     parser = etree.XMLParser(resolve_entities=False, huge_tree=True, remove_comments=True, remove_pis=True)
     root: Any = etree.fromstring(part, parser)

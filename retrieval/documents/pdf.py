@@ -10,7 +10,8 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from knowgap.retrieval.documents.pdf_parts import HYPHEN, Part, parts_of, rules_of
@@ -24,6 +25,7 @@ _LONGEST_HEADING = 120  # characters
 _LETTER = re.compile(r"[^\W\d_]")
 _ONLY_A_NUMBER = re.compile(r"(?:[\W\d_]|page|of|seite|von)*", re.IGNORECASE)
 _UNNUMBERED = 30  # pages that may be missing between the first page of a file and the page that is numbered 1
+_WORD = re.compile(r"\w+(?:-\w+)*")
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w*\s*$|^(?:\.\s?){5,}")
 _STAMP = re.compile(r"arXiv:\d")  # in the margin of a first page, in letters larger than the title's
 _BESIDE = 1  # lines above or below a table that goes on from page to page: a running head, or a page number
@@ -45,9 +47,10 @@ class _Line:
 def read_pdf(content: bytes) -> Text:
     """Read the text of a PDF file.
 
-    The headings are the lines in larger letters than the body. A line that appears at the top or bottom of three
-    or more pages, apart from its page number, is a running head; only its first occurrence is kept. Page numbers and
-    lines with leaders, of a table of contents, are left out. The title is that of the file's properties.
+    What was filled into forms is read, too. The headings are the lines in larger letters than the body. A line that
+    appears at the top or bottom of three or more pages, apart from its page number, is a running head; only its first
+    occurrence is kept. Page numbers and lines with leaders, of a table of contents, are left out. The title is that
+    of the file's properties.
 
     Raises:
         Unreadable: it has no text.
@@ -56,17 +59,28 @@ def read_pdf(content: bytes) -> Text:
     import pypdfium2
 
     document = pypdfium2.PdfDocument(content)
-    pages, table = list[list[_Line]](), None
-    for number, page in enumerate(document, start=1):
+    document.init_forms()
+    pages, table, pictures = list[list[_Line]](), None, 0
+    for number in range(1, len(document) + 1):
+        if document.formenv:
+            with suppress(pypdfium2.PdfiumError):
+                document[number - 1].flatten()
+        page = document[number - 1]
         lines, table = _lines_of(page, number, table)
-        page.close()
         pages.append([line for line in lines if line.text.strip()])
+        pictures += not pages[-1] and next(page.get_objects(), None) is not None
+        page.close()
+    known = {word.lower() for lines in pages for line in lines for word in _WORD.findall(line.text)}
+    for line in itertools.chain(*pages):
+        line.text = _undivided(line.text, known)
     lines = _without_running_heads(pages)
     lines = [line for line in lines if not _LEADERS.search(line.text)] or lines
+    without = "pages without text (pictures of pages need character recognition first)"
     if not lines:
-        raise Unreadable(f"has {len(document)} pages without text (pictures of pages need character recognition first)")
+        raise Unreadable(f"has {len(document)} {without}")
     title = document.get_metadata_dict().get("Title", "").strip()
-    return _assembled(lines, "" if _FILE_NAME.search(title) or " " not in title else title)
+    text = _assembled(lines, "" if _FILE_NAME.search(title) or " " not in title else title)
+    return replace(text, note=f"{pictures} of {len(document)} {without} left out") if pictures else text
 
 
 def _lines_of(page: Any, number: int, above: Table | None) -> tuple[list[_Line], Table | None]:
@@ -103,10 +117,23 @@ def _lines(parts: Iterable[Part]) -> list[Part]:
             continue
         if before is not None and before.text.endswith(HYPHEN):
             end, _, text = text.partition(" ")
-            found[-1] = before._replace(text=before.text[:-1] + end)
+            found[-1] = before._replace(text=before.text + end)
         if text:
             found.append(part._replace(text=text))
-    return [part._replace(text=part.text.replace(HYPHEN, "")) for part in found]
+    return found
+
+
+def _undivided(text: str, known: set[str]) -> str:
+    """A line whose divided words are whole, with a hyphen of their own if the file has or the word shows it."""
+    whole, *ends = text.split(HYPHEN)
+    for end in ends:
+        before, after = re.sub(r".*[^\w-]", "", whole), re.sub(r"\W.*", "", end)
+        is_own = f"{before}-{after}".lower() in known
+        if not is_own and f"{before}{after}".lower() not in known:
+            is_whole = after[:1].islower() or (before.isupper() and after.isupper())
+            is_own = not is_whole or len(before) == 1 or "-" in before or "://" in whole.rpartition(" ")[2]
+        whole += "-" * is_own + end
+    return whole
 
 
 def _in_order(parts: Sequence[Part]) -> Sequence[Part]:

@@ -92,12 +92,13 @@ def _letters(words: Any) -> Iterator[_Letter]:
 
 def _upright(letter: _Letter, quarters: int) -> _Letter:
     """A letter of a page whose text is turned by some quarters, as it is read; other text is still turned on it."""
-    (left, low), (right, high) = _turn(letter.left, letter.y, quarters), _turn(letter.right, letter.top, quarters)
+    (left, low), (right, high) = _turn((letter.left, letter.y), quarters), _turn((letter.right, letter.top), quarters)
     (left, right), (low, high) = sorted((left, right)), sorted((low, high))
     return letter._replace(quarters=letter.quarters - quarters, left=left, right=right, y=low, top=high)
 
 
-def _turn(x: float, y: float, quarters: int) -> tuple[float, float]:
+def _turn(point: tuple[float, float], quarters: int) -> tuple[float, float]:
+    x, y = point
     return ((x, y), (-y, x), (-x, -y), (y, -x))[quarters]
 
 
@@ -167,7 +168,7 @@ def _pieces(path: Any, quarters: int) -> Iterator[tuple[tuple[float, float], tup
     for index in range(raw.FPDFPath_CountSegments(path)):
         segment = raw.FPDFPath_GetPathSegment(path, index)
         raw.FPDFPathSegment_GetPoint(segment, x, y)
-        point = _turn(*matrix.on_point(x.value, y.value), quarters)
+        point = _turn(matrix.on_point(x.value, y.value), quarters)
         if raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_MOVETO:
             begin = point
         else:

@@ -60,7 +60,7 @@ class Table:
 
 def _text_of(cell: Sequence[Part]) -> str:
     in_order = sorted(cell, key=lambda part: (-round(part.y), part.left))
-    return " ".join(part.text for part in in_order).replace(f"{HYPHEN} ", "")
+    return " ".join(part.text for part in in_order).replace(f"{HYPHEN} ", HYPHEN)
 
 
 def find_tables(parts: Sequence[Part], upright: Sequence[Rule], level: Sequence[Rule]) -> Iterator[Table]:

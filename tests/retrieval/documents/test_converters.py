@@ -125,6 +125,9 @@ TOWNS = [
 TURNED = [(100 + 14 * n, 200, line, 10, 90) for n, line in enumerate(["A level line,", "and what is al-", "so level."])]
 STAMPED = [(50, 700, "The bridge opened."), (100, 300, "DRAFT COPY", 60, 45), (50, 200, "It is old.")]
 DIVIDED = [(50, 700, "The bridge was de-"), (50, 686, "signed by Ada Venn."), (50, 672, "Its tolls are low.")]
+OWN_HYPHENS = """Rolls-|Royce of COVID-|19, state-of-the-|art, e-|mail, http://a.org/b-|c, MAR-|KET,
+off-|line, off-line, Fc-|Config and FcConfig"""
+HYPHENS = [(50, 700 - 14 * n, part) for n, part in enumerate(OWN_HYPHENS.replace("|", "\n").split("\n"))]
 APART = [
     (60, 740, "S p e r r u n g of the bridge, plan A or B"),
     *((60.0 + 14 * n + 20 * (n > 6), 700.0, letter) for n, letter in enumerate("WARNUNGVORNE")),
@@ -163,6 +166,12 @@ APART = [
         ("PDF", drawn(*APART), "Sperrung of the bridge, plan A or B\nWARNUNG VORNE\nA B C"),
         ("Excel", sheet("S", [*NOTES, *PEOPLE]), "S\nNotes\nName: Vera; Age: 88\nName: Ada; Age: 36"),
         ("PDF", drawn(*DIVIDED), "The bridge was designed\nby Ada Venn.\nIts tolls are low."),
+        (
+            "PDF",
+            drawn(*HYPHENS),
+            "Rolls-Royce\nof COVID-19,\nstate-of-the-art,\ne-mail,\nhttp://a.org/b-c,\nMARKET,\noff-line,\n"
+            "off-line, FcConfig\nand FcConfig",
+        ),
         (
             "Excel",
             sheet("Towns", TOWNS, merged=("A1:F1", "A4:A5", "C6:E6")),
@@ -218,6 +227,23 @@ def test_a_pdf_whose_title_is_a_file_name_has_its_largest_words_in_titles():
     parts = [[(50, 400, f"Part {part}", 12), *lines] for part in range(2)]
     titles = [title for title, _ in passages_of(convert("PDF", drawn([*heads, *parts[0]], parts[1], title="a.dvi")))]
     assert titles[-2:] == [f"file / The Bridges of Orle / Part {part}" for part in range(2)]
+
+
+def test_a_filled_form_is_read_and_pages_without_text_are_counted():
+    from reportlab.pdfgen.canvas import Canvas
+
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.drawString(50, 700, "Name:")
+    canvas.acroForm.textfield(value="Ada Venn", x=100, y=690, width=200, height=20)
+    canvas.showPage()
+    canvas.rect(50, 50, 400, 600, fill=1)  # as a picture of a page has it
+    canvas.showPage()
+    canvas.showPage()  # an empty page lacks nothing
+    canvas.save()
+    made = convert("PDF", file.getvalue())
+    assert made.text == "Name: Ada Venn"
+    assert made.note.startswith("1 of 3 pages")
 
 
 @pytest.mark.parametrize("count", [2, 3])
