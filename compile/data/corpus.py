@@ -70,7 +70,7 @@ def read_source(
     known, kind, name = known or {}, kind_of(path), shown_name(path.name)
     if path.is_dir():
         files = find_files(path, reading)
-    elif kind is None or (kind == "CSV" and _names_text(path)):
+    elif kind is None or not path.exists() or (kind == "CSV" and _names_text(path)):
         record = FileRecord(file_digest(path) if path.is_file() else None)
         parts = _passages(path, name, splitter if split else None, reading)
         yield ReadFile(name, record, None if known.get(name) == record else parts)
