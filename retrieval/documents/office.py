@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from knowgap.retrieval.documents.text import Text, without_private
-from knowgap.retrieval.documents.web_pages import read_html
+from knowgap.retrieval.documents.web_pages import read_html, spread
 
 _STYLES = "p[style-name='Title'] => p.word-title:fresh"
 _PART = re.compile(r"word/(document|footnotes|endnotes|header|footer)\d*\.xml")
@@ -87,7 +87,7 @@ def _paragraphs(root: Any) -> Iterator[str]:
 
 
 def read_slides(content: bytes) -> Text:
-    """Read a PowerPoint file slide by slide: titles as headings, texts, tables, and the notes of the speaker."""
+    """Read a PowerPoint file slide by slide: titles as headings, texts, tables, charts, and the speaker's notes."""
     from pptx import Presentation
 
     text, places = io.StringIO(), []
@@ -104,14 +104,40 @@ def read_slides(content: bytes) -> Text:
 
 
 def _words_of(shapes: Iterable[Any]) -> Iterator[str]:
-    """The texts and tables of shapes, and of those that are grouped."""
+    """The texts, tables and charts of shapes, and of those that are grouped."""
     for shape in shapes:
         if shape.has_text_frame:
             yield "\n\n".join(paragraph.text for paragraph in shape.text_frame.paragraphs)
         elif shape.has_table:
-            yield _markdown([[cell.text for cell in row.cells] for row in shape.table.rows])
+            cells = ([cell for cell in row.cells if not cell.is_spanned] for row in shape.table.rows)
+            yield _markdown(spread([[(one.text, one.span_height, one.span_width) for one in row] for row in cells]))
+        elif shape.has_chart:
+            yield from _of_chart(shape.chart)
         else:
             yield from _words_of(getattr(shape, "shapes", ()))
+
+
+def _of_chart(chart: Any) -> Iterator[str]:
+    """The title of a chart, and a table of its values with a column for each series."""
+    if chart.has_title and chart.chart_title.has_text_frame:
+        yield chart.chart_title.text_frame.text
+    series = [*chart.element.iter("{*}ser")]
+    rows: dict[tuple[str, str], list[str]] = {}
+    for column, each in enumerate(series):
+        labels = _points(each, "cat", "xVal")
+        for index, value in _points(each, "val", "yVal").items():
+            rows.setdefault((index, labels.get(index, "")), [""] * len(series))[column] = value
+    if rows:
+        names = ["", *(each.findtext("{*}tx//{*}v") or "" for each in series)]
+        yield _markdown([names, *([label, *values] for (_, label), values in rows.items())])
+
+
+def _points(series: Any, *kinds: str) -> dict[str, str]:
+    """What each point of a series has, by its index; of labels in several levels, the lowest."""
+    found: dict[str, str] = {}
+    for point in (point for kind in kinds for point in series.iterfind(f"{{*}}{kind}//{{*}}pt")):
+        found.setdefault(point.get("idx"), point.findtext("{*}v") or "")
+    return found
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:

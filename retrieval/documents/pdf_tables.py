@@ -16,6 +16,7 @@ from knowgap.retrieval.documents.text import joined, line
 _NEAR = 3.0  # points between rules that are the same
 _FEWEST_RULES, _MOST_CELLS = 5, 10_000  # of a table
 _WORD = re.compile(r"[^\W\d_]")
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 
 @dataclass
@@ -51,11 +52,17 @@ class Table:
             while heads < len(grid) - 1 and len({*grid[heads - 1]}) < len({*grid[heads]}) and "" not in grid[heads]:
                 heads += 1  # names above several columns, with names of their own below
             self.names = joined(grid[:heads])
-        if not all(_WORD.search(name) or not name for name in self.names):
-            self.names, heads = [], 0
+            if not any(map(_WORD.search, self.names)) or not all(map(_is_name, self.names, grid[heads])):
+                self.names, heads = [], 0
         names = dict(enumerate(self.names))
         shown = [{n: text or ("" if names.get(n) else "–") for n, text in enumerate(row)} for row in grid[heads:]]
         return [*title, *(each for row in shown if (each := line(row, names)))]
+
+
+def _is_name(text: str, below: str) -> bool:
+    """Whether a cell of the first row names its column: numbers do not, but a year above other things does."""
+    is_year = bool(_YEAR.search(text)) and not _YEAR.search(below)
+    return is_year or _WORD.search(text) is not None or not re.search(r"\d", text)
 
 
 def _text_of(cell: Sequence[Part]) -> str:

@@ -255,23 +255,33 @@ def test_columns_that_are_drawn_row_by_row_are_read_one_after_another(count):
     assert found == [title, *(line for column in words for line in column), title.lower()]
 
 
-def test_slides_are_read_with_their_titles_tables_and_notes():
+def test_slides_are_read_with_their_titles_tables_charts_and_notes():
     from pptx import Presentation
+    from pptx.chart.data import CategoryChartData
+    from pptx.enum.chart import XL_CHART_TYPE
     from pptx.util import Inches
 
     talk, file = Presentation(), io.BytesIO()
     place = [Inches(1)] * 4
-    first, second = (talk.slides.add_slide(talk.slide_layouts[5]) for _ in range(2))
+    first, second, third = (talk.slides.add_slide(talk.slide_layouts[5]) for _ in range(3))
     first.shapes.title.text = "Towns"
     first.shapes.add_group_shape().shapes.add_textbox(*place).text_frame.text = "Tarn lies on the Orle."
     first.notes_slide.notes_text_frame.text = "Show the map."
-    table = second.shapes.add_table(2, 2, *place).table
-    for cell, text in zip(table.iter_cells(), ("town", "founded", "Tarn", "1931"), strict=True):
+    table = second.shapes.add_table(3, 2, *place).table
+    for cell, text in zip(table.iter_cells(), ("town", "founded", "Tarn", "1931", "", "1950"), strict=True):
         cell.text = text
+    table.cell(1, 0).merge(table.cell(2, 0))
+    data = CategoryChartData()
+    data.categories = ["East", "West"]
+    data.add_series("2020", (1.5, None))
+    data.add_series("2021", (3, 4))
+    chart = third.shapes.add_chart(XL_CHART_TYPE.LINE, *place, data).chart
+    chart.chart_title.text_frame.text = "Tolls"
     talk.save(file)
     made = convert("PowerPoint", file.getvalue())
     assert passages_of(made) == [
         ("file / Towns", "Tarn lies on the Orle.\n\nShow the map."),
-        ("file / Slide 2", "| town | founded |\n| --- | --- |\n| Tarn | 1931 |"),
+        ("file / Slide 2", "| town | founded |\n| --- | --- |\n| Tarn | 1931 |\n| Tarn | 1950 |"),
+        ("file / Slide 3", "Tolls\n\n|  | 2020 | 2021 |\n| --- | --- | --- |\n| East | 1.5 | 3 |\n| West |  | 4 |"),
     ]
-    assert (made.unit, [number for _, number in made.pages]) == ("slide", [1, 2])
+    assert (made.unit, [number for _, number in made.pages]) == ("slide", [1, 2, 3])
