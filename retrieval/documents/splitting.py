@@ -22,7 +22,7 @@ PASSAGE_TOKENS = 256
 """The most tokens of a passage, including its title and the encoder's marks; a smaller window lowers the limit."""
 
 _BULLET = re.compile(r"\s|[-*•–—]\s|\(?\w{1,3}[.)]\s")
-_COLUMNS = re.compile(r"\S(?:\t| {3,})\S")  # space between cells
+_COLUMNS = re.compile(r"[^\s.!?](?:\t| {3,})\S")  # space between cells, not between sentences
 _DIGITS = re.compile(r"\d+")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _SMALLEST = 32
