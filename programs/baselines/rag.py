@@ -36,7 +36,7 @@ class Direct(Program):
     def _answer(self, question: str, passages: list[Passage], /, **read: Any) -> dspy.Prediction:
         """The answer of one call, for which the model is shown `read` as well, and what else it writes."""
         output = self.ask(self.answer, last=True, question=question, **read, style=self.wording)
-        added = {name: text_of(output, name) for name in self.adds}
+        added: dict[str, Any] = {name: text_of(output, name) for name in self.adds}
         for name, text in added.items():
             self.record(Reasoned(what="chain of thought" if name == "reasoning" else name, text=text))
         return self.conclude(text_of(output), passages, **added)
