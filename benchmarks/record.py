@@ -133,6 +133,7 @@ def _lines(row: Row, records: list[QuestionRecord]) -> Iterator[dict[str, Any]]:
             "named": len(named) / len(gold) if gold else None,
             "precision": len(named) / max(1, len(record.passages)) if gold else None,
             "supported": record.supported,
+            "searches": cost.retrievals,
             "calls": cost.lm_calls,
             "tokens": cost.prompt_tokens + cost.completion_tokens,
             "seconds": cost.seconds,

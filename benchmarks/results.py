@@ -107,6 +107,7 @@ def _scores(rows: Sequence[Recording], kept: Sequence[Recording]) -> tuple[list[
                 *beside,
                 f"{100 * right:.1f}",
                 *(row.shown(name, ".2f") for name in _EVIDENCE.values()),
+                row.shown("searches", ".1f"),
                 f"{calls:.1f}",
                 row.shown("tokens", ".0f"),
                 f"{calls / right:.1f}" if right else "–",
@@ -115,8 +116,8 @@ def _scores(rows: Sequence[Recording], kept: Sequence[Recording]) -> tuple[list[
                 f"{row.cut:.0%}",
             ]
         )
-    columns = ["program", "questions", "F1 [95%]", f"{BASELINE} on these", "p", "exact match", *_EVIDENCE, "calls"]
-    columns += ["tokens", "calls per right answer", "seconds", "unreadable replies"]
+    columns = ["program", "questions", "F1 [95%]", f"{BASELINE} on these", "p", "exact match", *_EVIDENCE]
+    columns += ["searches", "calls", "tokens", "calls per right answer", "seconds", "unreadable replies"]
     return [*columns, "questions with a reply at its limit"], cells
 
 

@@ -1,5 +1,7 @@
 """questions: from an index to a file that eval takes, with a page beside it."""
 
+import json
+
 from support import scripted_lm
 
 from tests.app.cli.conftest import write_lines
@@ -19,5 +21,6 @@ def test_writes_questions_that_eval_takes_and_a_page(knowgap, monkeypatch):
     assert "4 of 4 questions written to mine.jsonl; look through them: mine.html" in " ".join(said.split())
     assert len((knowgap.folder / "mine.jsonl").read_text().splitlines()) == 4
     assert "mine-kept.jsonl" in (knowgap.folder / "mine.html").read_text()
-    result = knowgap.json("eval", "--program", "rag", "--data", "mine.jsonl", "--whole", "--index", "idx", *MODEL)
+    whole = ("--data", "mine.jsonl", "--whole", "--index", "idx")
+    result = json.loads(knowgap("eval", "--program", "rag", *whole, *MODEL, "--json", code=1)[0])  # it answers nothing
     assert (result["questions"], round(sum(result["evidence"].values()), 6)) == (4, 1.0)
