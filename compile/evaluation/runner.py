@@ -217,7 +217,7 @@ def run_example(
             prediction = program(question=example.question)
     except Exception as error:  # any failure of the program counts against it, and must not end the evaluation
         if (cause := fatal_cause(error)) is not None:
-            raise cause from error
+            raise cause from (None if cause is error else error)
         _LOG.debug("the question %s failed", id, exc_info=True)
         record.lost, record.error = is_connection_error(error), shorten(f"{type(error).__name__}: {error}", 1000)
         record.cost, record.evidence = Cost().of_calls(tracker.usage), dict.fromkeys(record.gold, FAILED)
