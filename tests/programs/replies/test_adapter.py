@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 import dspy
 import pytest
@@ -103,3 +103,21 @@ def test_the_adapter_in_the_settings_is_used_leniently_and_one_of_ones_own_as_it
         with dspy.context(adapter=adapter):
             assert type(adapter_in_use()) is kind
             assert adapter is None or vars(adapter_in_use()) == vars(adapter)
+
+
+def test_the_form_of_a_reply_shows_what_stands_for_a_value_of_each_type():
+    class Graded(dspy.Signature):
+        """Grade it."""
+
+        question: str = dspy.InputField()
+        grade: int = dspy.OutputField(ge=1, le=5)
+        share: float = dspy.OutputField()
+        statements: list[Statement] = dspy.OutputField()
+        kind: Literal["song", "film"] = dspy.OutputField()
+
+    shown = re.findall(r"## \]\]\n(.+)", adapter_in_use().format_system_message(Graded).partition("this form:")[2])
+    assert shown[:2] == ["(a whole number from 1 to 5)", "(a number)"]
+    [statement] = json.loads(shown[2])
+    assert isinstance(statement["statement"], str)
+    assert statement["sources"] == [1, 2]
+    assert {"song", "film"} <= {*re.findall(r"\w+", shown[3])}
