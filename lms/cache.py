@@ -45,7 +45,7 @@ class Store:
             found = self._database.execute("SELECT value FROM entries WHERE key = ?", (key,)).fetchone()
         try:
             return None if found is None else pickle.loads(found[0])
-        except Exception:  # of any type
+        except Exception:  # of any type: unpickling imports what has changed; the reply is asked for again
             return None
 
     def set(self, key: str, value: Any) -> None:

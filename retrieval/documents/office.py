@@ -15,15 +15,9 @@ from knowgap.retrieval.documents.web_pages import read_html, spread
 _STYLES = "p[style-name='Title'] => p.word-title:fresh"
 _PART = re.compile(r"word/(document|footnotes|endnotes|header|footer)\d*\.xml")
 _AROUND_TEXT = [
-    "{*}fldSimple",
-    "{*}moveTo",
-    "{*}customXml",
-    "{*}bdo",
-    "{*}dir",
-    "{*}ruby",
-    "{*}rubyBase",
-    "{*}oMathPara",
+    f"{{*}}{name}" for name in ["fldSimple", "moveTo", "customXml", "bdo", "dir", "ruby", "rubyBase", "oMathPara"]
 ]
+"""Elements that mammoth leaves out with the text in them."""
 
 
 def read_word(content: bytes) -> Text:
@@ -48,7 +42,7 @@ def read_word(content: bytes) -> Text:
     pictures: Any = mammoth.images.img_element(lambda picture: {"src": ""})
     page = mammoth.convert_to_html(plain, style_map=_STYLES, convert_image=pictures).value
     above, below = ("".join(f"<p>{escape(words)}</p>" for words in edges[edge]) for edge in ("header", "footer"))
-    return read_html(without_private(f"{above}{page}{below}"))
+    return read_html(f"{above}{page}{below}")
 
 
 def _plain(part: bytes) -> Any:
