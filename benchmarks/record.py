@@ -3,8 +3,8 @@
     python benchmarks/record.py --data DATA --work FOLDER --model Qwen2.5-Coder-1.5B --api-base http://127.0.0.1:8081/v1
 
 A row of `ROWS` is asked after another. Every answer stands in `--work` as soon as it arrives, and the same command goes
-on from there, of the same commit. A row that is complete is written to benchmarks/recorded, without the texts of the
-data sets; `benchmarks/results.py` prints the tables.
+on from there, of the same commit. A row that is complete is written to `--to`, without the texts of the data sets, and
+not asked again while it is there; `benchmarks/results.py` prints the tables of benchmarks/recorded.
 """
 
 from __future__ import annotations
@@ -83,8 +83,10 @@ def main() -> None:
     lm = knowgap.make_lm(options.lm or f"openai/{options.model}", **(served if options.api_base else {}))
     options.to.mkdir(parents=True, exist_ok=True)
     for order, row in enumerate(ROWS):
-        if row.model == options.model and (data := _data(options, row.questions)) is not None:
-            name = "-".join([row.model, row.questions.replace(" ", "-"), row.label.replace(", ", "-")]).lower()
+        name = "-".join([row.model, row.questions.replace(" ", "-"), row.label.replace(", ", "-")]).lower()
+        if row.model != options.model or (options.to / f"{name}.jsonl").exists():
+            continue
+        if (data := _data(options, row.questions)) is not None:
             index = knowgap.build_index(data.corpus, options.work / f"index of {row.questions}")
             models = {n: make_reranker(str(options.models / at)) for n, at in row.settings.items() if n in RERANKED}
             program = knowgap.get_program(row.program)(index, **{**row.settings, **models})
