@@ -51,7 +51,8 @@ class Row(NamedTuple):
 
 ONCE, SHALLOW, RERANKED = {"iterations": 1}, {"depth": 1}, {"reranker": "ms-marco-MiniLM-L-12-v2"}
 ROWS = (
-    *(Row(LARGE, name, program, 40) for program in ("knowgap", "rag", "ircot") for name in (HOTPOT, WIKI)),
+    *(Row(LARGE, name, program, 40) for program in ("knowgap", "rag") for name in (HOTPOT, WIKI)),
+    *(Row(LARGE, name, "ircot", 20) for name in (HOTPOT, WIKI)),
     Row(LARGE, WIKI, "knowgap", 40, ONCE),
     Row(LARGE, WIKI + WITHOUT_GOLD, "knowgap", 20),
     Row(LARGE, WIKI + WITHOUT_GOLD, "knowgap", 20, ONCE),
