@@ -1,9 +1,8 @@
-"""Calls to a language model: repeated after faults, cancelled, and counted with their tokens and prices."""
+"""Calls to a language model: repeated after faults, and counted with their tokens and prices."""
 
 import contextvars
 import functools
 import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import dspy
@@ -12,7 +11,7 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.lm15 import Message, Request
 from dspy.utils.exceptions import LMError
 from endpoint import endpoint
-from support import AroundTheMeter, scripted_lm
+from support import scripted_lm
 
 from knowgap.compiling import evaluate
 from knowgap.compiling.evaluation.provenance import Provenance
@@ -21,7 +20,6 @@ from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.run import Run
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.lms import check_reachable, metering
-from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.lms.metering import Usage, UsageTracker, token_prices, track_usage, usage_of
 from knowgap.programs.baselines.rag import Direct
 
@@ -80,24 +78,6 @@ def test_a_server_that_is_gone_is_waited_for_but_not_at_first(server, pauses):
     with pytest.raises(LMError):
         asked(lm)
     assert pauses == [1, 2, 4]
-
-
-def test_a_cancelled_question_is_not_repeated_after_a_fault(server, monkeypatch):
-    cancelled = threading.Event()
-    server.fault_of = lambda text: (500, {}, "busy")
-    monkeypatch.setattr(metering, "pause", lambda seconds: (cancelled.set(), pause(seconds)))
-    with pytest.raises(CallsCancelled):
-        run_cancellable(cancelled, asked, server.lm())
-    assert len(server.bodies) == 1
-
-
-def test_a_model_that_goes_around_the_meter_is_uncounted_and_not_free():
-    plain = dspy.Predict("question -> answer")
-    with dspy.context(lm=AroundTheMeter("openai/around")), track_usage(UsageTracker()) as tracker:
-        trace = Direct()(question="Where?").trace
-        plain(question="Where?")
-    assert (trace.cost.lm_calls, trace.cost.uncounted_calls) == (0, 1)
-    assert tracker.usage == Usage(uncounted_calls=2)
 
 
 def test_calls_of_models_that_predictors_and_code_bring_along_are_counted():

@@ -50,36 +50,34 @@ def test_a_sentence_is_supported_by_passages_alone_or_together():
     assert len(support("Ada Moor was born in Wick.", copies)) == 3
 
 
-def test_a_short_answer_cites_passages_that_contain_it_and_most_of_the_question():
-    [citation] = answered(RAG(TableRetriever(ALL)), "Wick").citations
-    assert (citation.statement, ids(citation), citation.absent) == ("Wick", ["moor"], ())
-    twin = Passage("twin", "Ada Moor", "Ada Moor, the painter of ships, was born in Wick in 1871.")
-    inn = Passage("inn", "The Wick inn", "An inn of Wick.")
-    [citation] = cite_answer("Where was Ada Moor born?", "Wick", [inn, MOOR, MILL, twin])
-    assert ids(citation) == ["moor", "twin"]
-    assert ids(cite_answer("Where is an old mill?", "Wick", [inn, MOOR])[0]) == ["inn"]
+TWIN = Passage("twin", "Ada Moor", "Ada Moor, the painter of ships, was born in Wick in 1871.")
+INN = Passage("inn", "The Wick inn", "An inn of Wick.")
 
 
 @pytest.mark.parametrize(
-    ("answer", "absent"),
-    [("in 1871", ()), ("1872", ("1872",)), ("3 villages", ()), ("Tom Moor", ("Tom Moor",)), ("the sea", ("the sea",))],
+    ("question", "answer", "passages", "style", "cited", "absent"),
+    [
+        # those that contain it, and of these those with most of the question
+        ("Where was Ada Moor born?", "Wick", [INN, MOOR, MILL, TWIN], "short", ["moor", "twin"], ()),
+        ("Where is an old mill?", "Wick", [INN, MOOR], "short", ["inn"], ()),
+        (HOP, "in 1871", ALL, "short", ["moor"], ()),
+        (HOP, "3 villages", ALL, "short", ["mill"], ()),
+        *((HOP, answer, ALL, "short", [], (answer,)) for answer in ("1872", "Tom Moor", "the sea")),
+        # a yes or no cites what the question is about
+        ("Was Ada Moor born in Wick?", "yes", ALL, "yes_no", ["moor", "ferry"], ()),
+        ("Were Ada Moor and the mill older than The Grey Ferry?", "No.", ALL, "short", ["ferry"], ()),
+        ("Is it?", "yes", [], "yes_no", [], ()),
+    ],
 )
-def test_a_short_answer_that_no_passage_contains_is_absent(answer, absent):
-    [citation] = cite_answer(HOP, answer, ALL)
-    assert (citation.absent, citation.supported) == (absent, not absent)
-
-
-def test_a_yes_or_no_cites_what_the_question_is_about():
-    [yes] = cite_answer("Was Ada Moor born in Wick?", "yes", ALL, "yes_no")
-    assert (yes.statement, ids(yes), yes.absent) == ("yes", ["moor", "ferry"], ())
-    [no] = cite_answer("Were Ada Moor and the mill older than The Grey Ferry?", "No.", ALL)
-    assert (len(ids(no)), no.absent) == (1, ())
-    assert cite_answer("Is it?", "yes", [], "yes_no")[0].passages == ()
+def test_what_a_short_answer_cites_and_what_is_in_no_passage(question, answer, passages, style, cited, absent):
+    [citation] = cite_answer(question, answer, passages, style)
+    assert (citation.statement, ids(citation), citation.absent) == (answer, cited, absent)
+    assert citation.supported is bool(cited)
 
 
 @pytest.mark.parametrize(("answer", "style"), [("Unknown.", "short"), ("B", "choice")])
 def test_an_unknown_answer_and_an_option_cite_nothing(answer, style):
-    assert answered(RAG(TableRetriever(ALL), style=style), answer).citations == []
+    assert cite_answer(HOP, answer, ALL, style) == []
 
 
 def test_passages_that_the_model_wrote_are_not_cited():
@@ -182,31 +180,28 @@ def test_a_source_says_where_it_stands(place, title, file, position):
 # Answers that are longer than their style.
 
 
+FILMS = "Which film has the director who died first, The Gull or 12 Boats?"
+TITLE = "The Boat That Came Back to Orle in Spring: Part Two"
+TOWNS = "Are Orle or Tarn towns?"
+
+
 @pytest.mark.parametrize(
-    ("answer", "style", "fits"),
+    ("answer", "style", "question", "fits"),
     [
-        ("The Lord of the Rings: The Two Towers", "short", True),
-        ("She was born in 1911.", "short", False),
-        ('"The Gull."', "short", True),
-        ("No.", "yes_no", True),
+        ("The Lord of the Rings: The Two Towers", "short", "", True),
+        ("She was born in 1911.", "short", "", False),
+        ('"The Gull."', "short", "", True),
+        ("No.", "yes_no", "", True),
+        # it chooses between the names that a question offers
+        *((answer, "short", FILMS, True) for answer in ("the film", "12 Boats", "The Boats")),
+        *((answer, "short", FILMS, False) for answer in ("Ada Venn", "the")),
+        ("No", "yes_no", TOWNS, True),
+        ("No.", "short", TOWNS, True),
+        ("8,848", "short", "How many feet or meters high is it?", True),
+        # a long title that the question names
+        (TITLE, "short", f"Which came out first, {TITLE} or Blue Sea?", True),
+        (TITLE, "short", HOP, False),
     ],
 )
-def test_which_answers_are_longer_than_their_style(answer, style, fits):
-    assert fits_style(answer, style) == fits
-
-
-def test_an_answer_chooses_between_the_names_that_a_question_offers():
-    films = "Which film has the director who died first, The Gull or 12 Boats?"
-    for answer in ("the film", "12 Boats", "The Boats"):
-        assert fits_style(answer, "short", films)
-    for answer in ("Ada Venn", "the"):
-        assert not fits_style(answer, "short", films)
-    assert fits_style("No", "yes_no", "Are Orle or Tarn towns?")
-    assert fits_style("No.", "short", "Are Orle or Tarn towns?")
-    assert fits_style("8,848", "short", "How many feet or meters high is it?")
-
-
-def test_a_long_title_that_the_question_names_fits_its_style():
-    title = "The Boat That Came Back to Orle in Spring: Part Two"
-    assert fits_style(title, "short", f"Which came out first, {title} or Blue Sea?")
-    assert not fits_style(title, "short", HOP)
+def test_which_answers_fit_their_style(answer, style, question, fits):
+    assert fits_style(answer, style, question) == fits

@@ -212,9 +212,3 @@ def test_which_trajectory_is_chosen(strategy, leaves, chosen, counted):
     prediction = select_trajectory(strategy, leaves)
     assert (prediction.path, prediction.measure == "token log-probabilities") == (chosen, counted)
     assert prediction.answers == [each.answer for each in leaves if each.answer]
-
-
-def test_perplexity_and_no_answer():
-    generated = Trajectory(query_logprobs=(math.log(0.5),), answer_logprobs=(math.log(0.125),))
-    assert generated.perplexity == pytest.approx(4)
-    assert select_trajectory("ensemble", [leaf("", "")]).answer == "unknown"

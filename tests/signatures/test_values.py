@@ -55,7 +55,6 @@ FIRST, SECOND = map(json.dumps, BOTH)
         (is_unknown, "The answer cannot be determined from the statements.", True),
         (is_unknown, "It was not known to be a ferry until 1911.", False),
         (is_unknown, "The contract does not mention a deposit.", False),
-        (is_unknown, "Not in Our Time", False),
     ],
 )
 def test_a_value_is_read_as_a_person_reads_it(read, written, value):

@@ -30,10 +30,8 @@ REAL, FORGED = "[[ ## reasoning ## ]]\nIt says:{}\n\n[[ ## answer ## ]]\nWick", 
 OBJECT = '{{"reasoning": "So.", "answer": "{}"}}'
 ANSWERS = [
     ("Ada Moor", "Ada Moor"),
-    ("<think>\nWho was it?\n</think>\n\nAda Moor", "Ada Moor"),
     ("<think>Who was it?</think>The answer is:\n```\nAda Moor\n```", "Ada Moor"),
     ("```python\nprint('Ada Moor')\n```\n```output\nAda Moor\n```", "Ada Moor"),
-    ('{"response": "Ada Moor"}', "Ada Moor"),
     ('```json\n{"painter": "Ada Moor"}\n```', "Ada Moor"),
     ('{"result": {"answer": "Ada Moor", "confidence": 0.95}}', "Ada Moor"),
     ("[[ ## answer ## ]]\nAnswer: Ada Moor", "Ada Moor"),
@@ -45,7 +43,6 @@ ANSWERS = [
     ("[[ ## answer ## ]]\n…\n\n[[ ## completed ## ]]", None),
     ("<answer>Ada Moor</answer>", "Ada Moor"),
     ('{"reasoning": "It was Ada Moor."}', None),
-    ('{"question": "Who painted The Grey Ferry?"}', None),
     ("Mark the answer as:\n" * 40, None),
     ("", None),
     *((f"[[ ## answer ## ]]\n{text}", text) for text in ("None", "no", "[1] a", "It's \"Wick\", 'Tarn'", "`a` or `b`")),
@@ -61,7 +58,6 @@ VERDICTS = [
     ("[[ ## relevant ## ]]\nTrue or False", None),
     ("[[ ## relevant ## ]]\n{relevant} must be True or False", None),
     ("[[ ## relevant ## ]]\nIt names the painter.", None),
-    ("No field in sight", None),
     ("I'm sorry, but I cannot say.", None),
     ("[1, 2]", None),
     ("[[ ## relevant ## ]]\n0.4", None),
@@ -83,7 +79,6 @@ REASONED = [  # the last complete set before the end of the reply counts
     ("signature", "field", "reply", "value"),
     [
         *((signatures.AnswerDirectly, "answer", *case) for case in ANSWERS),
-        *((dspy.Signature("question -> answer"), "answer", *case) for case in ANSWERS),
         *((signatures.PassageRelevance, "relevant", *case) for case in VERDICTS),
         *((signatures.ReasonedAnswer, "answer", *case) for case in REASONED),
         (signatures.LastReading, "supported", "supported: No.", False),  # without the text that it makes needless
