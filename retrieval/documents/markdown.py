@@ -21,10 +21,7 @@ _TARGET = re.compile(  # with a path or address, or with nothing but the space b
 )
 _REFERENCE = re.compile(r"(?<![\\\]])\[([^\[\]]+)\](?:\[([^\[\]]*)\]|(?![\[(:]))")
 _LEADING = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\[.*?\]\(#[^)]*\)\s*$|\([\w .-]+\)=\s*$")
-_OF_CONTENTS = re.compile(  # before another heading, or before links to the file's own headings
-    r"^ {0,3}#{1,6}[ \t]+(?:table of )?contents[ \t#]*\n(?=\s*(?:#|(?:[-*+]|\d+\.)\s+\[[^\n]*?\]\(#))",
-    re.IGNORECASE | re.MULTILINE,
-)
+_EMPTY_CONTENTS = re.compile(r"^#+ (?:table of )?contents *\n\s*(?=#)", re.IGNORECASE | re.MULTILINE)
 _ESCAPED = re.compile(r"(`+).+?\1|\\([_*\[\]<>.!+~&-])")  # code, in which nothing is escaped, or an escaped sign
 _PADDED = re.compile(r"(---)-+|( ) +")
 _MARKED = re.compile(r"(`+|\*{1,3}|_{2,3})(\S|\S.*?\S)\1")
@@ -61,7 +58,7 @@ def _cleaned(text: str, targets: Mapping[str, str]) -> str:
             return found[0]
         return f"[{found[1]}]({target})" if target.startswith("http") else found[1]
 
-    text = _TARGET.sub("", _OF_CONTENTS.sub("", _PICTURE.sub(r"\1", _COMMENT.sub("", text))))
+    text = _TARGET.sub("", _PICTURE.sub(r"\1", _COMMENT.sub("", text)))
     kept = list[str]()
     for line in (_REFERENCE.sub(link, text) if targets else text).split("\n"):
         if _LEADING.match(line):
@@ -69,7 +66,7 @@ def _cleaned(text: str, targets: Mapping[str, str]) -> str:
         if not line.startswith(_INDENTED):
             line = _ESCAPED.sub(lambda found: found[2] or found[0], line)
         kept.append(_PADDED.sub(r"\1\2", line) if line.startswith("|") else line)
-    return "\n".join(kept)
+    return _EMPTY_CONTENTS.sub("", "\n".join(kept))
 
 
 def find_blocks(text: str, *, plain: bool = False) -> tuple[list[Heading], list[Table]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
-from knowgap.retrieval.documents.text import Text, without_private
+from knowgap.retrieval.documents.text import Text, line, without_private
 from knowgap.retrieval.documents.web_pages import read_html, spread
 
 _STYLES = "p[style-name='Title'] => p.word-title:fresh"
@@ -52,22 +52,15 @@ def _plain(part: bytes) -> Any:
     parser = etree.XMLParser(resolve_entities=False, huge_tree=True, remove_comments=True, remove_pis=True)
     root: Any = etree.fromstring(part, parser)
     words = f"{{{etree.QName(root).namespace}}}"
-    etree.strip_elements(root, "{*}moveFrom", "{*}rt", with_tail=False)
+    etree.strip_elements(root, "{*}moveFrom", "{*}rt", "{*}Choice", with_tail=False)
     etree.strip_tags(root, *_AROUND_TEXT)
-    for choices in root.iter("{*}AlternateContent"):
-        if choices.find("{*}Fallback") is None and len(choices):
-            choices[0].tag = choices[0].tag.replace("Choice", "Fallback")
-    etree.strip_elements(root, "{*}Choice", with_tail=False)
-    for drawing in [*root.iter(f"{words}drawing")]:
-        if boxes := [*drawing.iter(f"{words}txbxContent")]:
-            drawing.tag, drawing[:] = f"{words}pict", boxes
     for formula in [*root.iter("{*}oMath")]:
         symbols = "".join(each.text or "" for each in formula.iter("{*}t"))
         formula.clear(keep_tail=True)
         formula.tag = f"{words}r"
         etree.SubElement(formula, f"{words}t").text = symbols
-    for gap in root.iter(f"{words}br", f"{words}cr", f"{words}ptab"):
-        if gap.tag != f"{words}br" or gap.get(f"{words}type") in ("page", "column"):
+    for gap in root.iter(f"{words}br"):
+        if gap.get(f"{words}type") in ("page", "column"):
             gap.tag = f"{words}tab"
     return root
 
@@ -75,7 +68,7 @@ def _plain(part: bytes) -> Any:
 def _paragraphs(root: Any) -> Iterator[str]:
     """The words of each paragraph of a part of a Word file; a text box is not a part of that in which it stands."""
     for paragraph in root.iter("{*}p"):
-        pieces = paragraph.iter("{*}t", "{*}tab", "{*}br")
+        pieces = paragraph.iter("{*}t", "{*}tab", "{*}ptab", "{*}br")
         own = (piece.text or " " for piece in pieces if next(piece.iterancestors("{*}p")) is paragraph)
         yield " ".join("".join(own).split())
 
@@ -106,31 +99,20 @@ def _words_of(shapes: Iterable[Any]) -> Iterator[str]:
             cells = ([cell for cell in row.cells if not cell.is_spanned] for row in shape.table.rows)
             yield _markdown(spread([[(one.text, one.span_height, one.span_width) for one in row] for row in cells]))
         elif shape.has_chart:
-            yield from _of_chart(shape.chart)
+            chart = shape.chart
+            yield chart.chart_title.text_frame.text if chart.has_title and chart.chart_title.has_text_frame else ""
+            for series in chart.element.iter("{*}ser"):
+                labels, values = _points(series, "cat", "xVal"), _points(series, "val", "yVal")
+                yield f"{series.findtext('{*}tx//{*}v') or ''}: {line(values, labels)}"
         else:
             yield from _words_of(getattr(shape, "shapes", ()))
 
 
-def _of_chart(chart: Any) -> Iterator[str]:
-    """The title of a chart, and a table of its values with a column for each series."""
-    if chart.has_title and chart.chart_title.has_text_frame:
-        yield chart.chart_title.text_frame.text
-    series = [*chart.element.iter("{*}ser")]
-    rows: dict[tuple[str, str], list[str]] = {}
-    for column, each in enumerate(series):
-        labels = _points(each, "cat", "xVal")
-        for index, value in _points(each, "val", "yVal").items():
-            rows.setdefault((index, labels.get(index, "")), [""] * len(series))[column] = value
-    if rows:
-        names = ["", *(each.findtext("{*}tx//{*}v") or "" for each in series)]
-        yield _markdown([names, *([label, *values] for (_, label), values in rows.items())])
-
-
-def _points(series: Any, *kinds: str) -> dict[str, str]:
-    """What each point of a series has, by its index; of labels in several levels, the lowest."""
-    found: dict[str, str] = {}
+def _points(series: Any, *kinds: str) -> dict[int, str]:
+    """What each point of a series has, by its number; of labels in several levels, the lowest."""
+    found: dict[int, str] = {}
     for point in (point for kind in kinds for point in series.iterfind(f"{{*}}{kind}//{{*}}pt")):
-        found.setdefault(point.get("idx"), point.findtext("{*}v") or "")
+        found.setdefault(int(point.get("idx")), point.findtext("{*}v") or "")
     return found
 
 

@@ -83,13 +83,9 @@ def _text(tables: Iterable[tuple[str, Sequence[tuple[int, str]]]]) -> Text:
     return Text(text.getvalue(), unit="row", pages=places, headings=headings, rows=ranges)
 
 
-class _Share(float):
-    """A number that a sheet shows in percent."""
-
-
 def _value(cell: Any) -> Any:
     is_share = isinstance(cell.value, (int, float)) and cell.number_format.endswith("%")
-    return _Share(cell.value) if is_share else cell.value
+    return f"{100 * cell.value:.12g}%" if is_share else cell.value
 
 
 def _rows(sheet: Any) -> Iterator[tuple[int, dict[int, Any]]]:
@@ -143,6 +139,4 @@ def _are_names(heads: Sequence[Mapping[int, Any]], below: Mapping[int, Any]) -> 
 
 def _shown(value: Any) -> str:
     """A value as text in one line; dates as in ISO 8601."""
-    if isinstance(value, _Share):
-        return f"{100 * value:.12g}%"
     return f"{value:.15g}" if isinstance(value, float) else " ".join(str(value).split()).removesuffix(" 00:00:00")

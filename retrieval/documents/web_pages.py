@@ -32,8 +32,8 @@ _SHORT = 400  # the most characters of a bar of navigation or a footer by its na
 def read_html(content: str) -> Text:
     """Convert a page to Markdown; links, pictures, quotations, definition lists and emphasis become plain text.
 
-    Merged cells of a table are repeated in each place that they cover. Permalinks are left out. So are navigation and
-    the page's footer, unless nothing else is on the page.
+    Merged cells of a table are repeated in each place that they cover. Permalinks, navigation and the page's footer are
+    left out.
     """
     from bs4.element import Declaration, ProcessingInstruction
 
@@ -53,9 +53,8 @@ def read_html(content: str) -> Text:
             link.decompose()
     named = [*soup(["nav", "footer"]), *soup(role=_ROLES), *soup(class_=_NAMED), *soup(id=_NAMED)]
     named += [link.parent for link in soup("a", rel=["next", "prev", "up"]) if link.parent]
-    leading = [element.extract() for element in named if _leads_around(element)]
-    if not soup.get_text(strip=True):
-        soup.extend(leading)
+    for element in filter(_leads_around, named):
+        element.extract()
     for table in soup("table"):
         if caption := table.caption:
             caption.name = "p"

@@ -101,7 +101,7 @@ def test_word_has_its_title_its_running_heads_once_and_merged_cells_in_each_of_t
     rows = [["Plant", "Machine", "Rate"], ["Bremen", "Lathe", "62"], [None, "Press", ""], ["Graz", "", "66"]]
     edges = {
         "header1": ["Contract 4471 &amp;  more"],
-        "header2": ["Contract 4471 &amp; more"],
+        "header2": ["<w:r><w:t>Contract 4471 &amp;</w:t><w:ptab/><w:t>more</w:t></w:r>"],
         "footer1": ["12", "By Ada"],
     }
     text = (
@@ -119,7 +119,7 @@ FORMULA = "<m:oMathPara><m:oMath><m:r><m:t>P=</m:t></m:r><m:r><m:t>UI</m:t></m:r
 FIELD = (
     f"<w:r><w:instrText> PAGE </w:instrText></w:r><w:del><w:r><w:delText>Old</w:delText></w:r></w:del>{run('Page 1')}"
 )
-GAPS = ["<w:cr/>", '<w:ptab w:alignment="right"/>', '<w:br w:type="page"/>', '<w:br w:type="column"/>']
+GAPS = ['<w:br w:type="page"/>', '<w:br w:type="column"/>']
 
 
 @pytest.mark.parametrize("part", ["document", "header1", "footer1"])
@@ -136,7 +136,6 @@ GAPS = ["<w:cr/>", '<w:ptab w:alignment="right"/>', '<w:br w:type="page"/>', '<w
         (f"{run('So ')}{FORMULA}", "So P=UI"),
         (FIELD, "Page 1"),
         (f"{run('Out.')}<w:r>{BOTH}</w:r>", "Out.\n\nIn a box."),
-        (f"{run('Out.')}<w:r><mc:AlternateContent>{CHOICE}</mc:AlternateContent></w:r>", "Out.\n\nIn a box."),
     ],
 )
 def test_all_words_of_a_word_file_are_read_once(elements, text, part):
