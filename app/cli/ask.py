@@ -133,7 +133,7 @@ def _notes_on(prediction: Any, cited: CitedAnswer) -> Iterator[str]:
 def serve(
     *,
     documents: Annotated[
-        Path | None,
+        str | None,
         Argument(
             metavar="FOLDER",
             help="A folder of documents: it is indexed, and the index follows it. Else --index.",
@@ -164,9 +164,10 @@ def serve(
 
     live = None
     if documents is not None:
+        factories.check_place(documents, "FOLDER")
         if options.folder:
             raise UsageError("a folder is served without --index: leave it out, or the folder")
-        engine, told = os.environ.get("KNOWGAP_ENGINE", NEW_INDEX), line_progress(documents.name)
+        engine, told = os.environ.get("KNOWGAP_ENGINE", NEW_INDEX), line_progress(Path(documents).absolute().name)
         live = LiveIndex(documents, factories.home() / "folders", engine=engine, progress=told, say=remark)
     with opened(options, live) as (program, lm):
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end

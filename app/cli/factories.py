@@ -95,14 +95,14 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
         dataset: the data set, if there is one.
 
     Raises:
-        UsageError: --index is blank, as where the shell expands an unset variable.
+        UsageError: --index is blank.
     """
     from knowgap.retrieval.index.manifest import MANIFEST
     from knowgap.retrieval.indexes import as_retriever
 
     place, engine = options.folder, os.environ.get("KNOWGAP_ENGINE")
-    if place is not None and not place.strip():
-        raise UsageError("--index is blank: name an index or a folder of documents, or leave it out")
+    if place is not None:
+        check_place(place, "--index")
     if place is None or (place == SAMPLE and not Path(place).exists()):
         if place is None and dataset is None:
             remark(_SAMPLE_NOTICE)
@@ -116,6 +116,16 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
         retriever = as_retriever(place)
     with closing(retriever):
         yield retriever
+
+
+def check_place(place: str, option: str) -> None:
+    """Refuse a blank name, which would mean the current folder, such as a variable of the shell that is not set.
+
+    Raises:
+        UsageError: the name is blank.
+    """
+    if not place.strip():
+        raise UsageError(f"{option} is blank: name a folder, or leave it out")
 
 
 def _open_own_index(dataset: Dataset | None, engine: str) -> Any:

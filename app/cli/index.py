@@ -18,7 +18,7 @@ from knowgap.retrieval.index import NEW_INDEX
 
 def index(
     *,
-    folder: Annotated[Path, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
+    folder: Annotated[str, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
     data: Annotated[str | None, Option("--data", "-d", help="Data set whose passages are indexed.")] = None,
     corpus: Annotated[
         str | None,
@@ -57,6 +57,7 @@ def index(
     from knowgap.retrieval.documents.reading import Reading
     from knowgap.retrieval.indexes import engine_class
 
+    factories.check_place(folder, "--index")
     data, corpus = data or None, corpus or None  # the shell expands an unset variable to an empty string
     if (data is None) == (corpus is None):
         raise UsageError("name what to index, with either --data or --corpus (not both)")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Annotated, Any
 
 from typer import Argument, Exit
@@ -14,16 +15,16 @@ from knowgap.cli.display import show_table
 from knowgap.errors import KnowgapError, UnknownName
 from knowgap.plugins import is_reference
 
-_EXTRAS = {
-    "mammoth": "Word files: pip install 'knowgap[documents]'",
-    "python-pptx": "PowerPoint files: pip install 'knowgap[documents]'",
-    "openpyxl": "Excel files: pip install 'knowgap[documents]'",
-    "pypdfium2": "PDF files: pip install 'knowgap[documents]'",
-    "pyarrow": "Parquet and Arrow files: pip install 'knowgap[arrow]'",
-    "qdrant-client": "Qdrant indexes: pip install 'knowgap[qdrant]'",
-    "uvicorn": "knowgap serve: pip install 'knowgap[serve]'",
-    "mcp": "knowgap mcp: pip install 'knowgap[mcp]'",
+EXTRAS = {
+    "arrow": "Parquet and Arrow files",
+    "dashboard": "optuna-dashboard, which shows a study",
+    "documents": "PDF, Word, PowerPoint and Excel files",
+    "mcp": "knowgap mcp",
+    "qdrant": "Qdrant indexes",
+    "serve": "knowgap serve",
+    "train": "knowgap train",
 }
+"""What each extra is for."""
 
 _OUR_OPTIMIZERS = {
     "study": "searches hyperparameters and demonstrations together, by Optuna",
@@ -89,6 +90,20 @@ def doctor() -> None:
         raise Exit(2)
 
 
+def _absent(extra: str) -> list[str]:
+    """The packages of an extra that are not installed."""
+    absent = list[str]()
+    for requirement in requires("knowgap") or ():
+        name, _, marker = requirement.partition(";")
+        if re.search(rf"extra == ['\"]{extra}['\"]", marker):
+            package = re.split(r"[^\w.-]", name)[0]
+            try:
+                version(package)
+            except PackageNotFoundError:
+                absent.append(package)
+    return absent
+
+
 def _examined() -> Iterator[tuple[str, str, str]]:
     """What is examined: its name, whether it is ok, absent or broken, and what was found."""
     import torch
@@ -97,11 +112,11 @@ def _examined() -> Iterator[tuple[str, str, str]]:
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU that torch can use"
     yield "machine", "ok", f"Python {platform.python_version()}, {os.cpu_count()} cores, {gpu}"
-    for name, serves in _EXTRAS.items():
-        try:
-            yield name, "ok", version(name)
-        except PackageNotFoundError:
-            yield name, "absent", serves
+    for extra, serves in EXTRAS.items():
+        if absent := _absent(extra):
+            yield extra, "absent", f"{serves}; without {', '.join(absent)}: pip install 'knowgap[{extra}]'"
+        else:
+            yield extra, "ok", serves
     try:
         yield "embedded encoder", "ok", f"all-MiniLM-L6-v2 in {minilm_folder()}, as published"
     except KnowgapError as error:

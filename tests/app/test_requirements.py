@@ -9,6 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from knowgap.cli.ls import EXTRAS
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -56,6 +58,10 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
     extras = declared(*(PROJECT["optional-dependencies"].keys() - {"test"}))
     assert imported(*FLOORS) <= declared() | extras
     assert (declared() | extras) - NOT_IMPORTED <= imported(*FLOORS, "tests", "benchmarks")
+
+
+def test_doctor_examines_every_extra():
+    assert {*EXTRAS} == PROJECT["optional-dependencies"].keys() - {"test"}
 
 
 @pytest.mark.parametrize("python", PYTHONS)

@@ -1,11 +1,13 @@
 """ls and ask: what they print, and one clear line for each kind of bad input."""
 
+import importlib.metadata
 import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support import UNREADABLE, scripted_lm
 
+from knowgap.cli import ls
 from knowgap.cli.factories import home
 from knowgap.programs.prediction import NOT_SUPPORTED
 from knowgap.retrieval.index.base import lock_index
@@ -99,6 +101,22 @@ def test_doctor_names_keys_and_tells_none(indexed, monkeypatch):
     printed, _ = indexed("doctor")
     assert "SOME_API_KEY" in printed
     assert "secret" not in printed
+
+
+def test_doctor_says_which_packages_of_which_extra_are_absent(indexed, monkeypatch):
+    installed = importlib.metadata.version
+
+    def version(package: str) -> str:
+        if package in ("peft", "optuna-dashboard"):
+            raise importlib.metadata.PackageNotFoundError(package)
+        return installed(package)
+
+    monkeypatch.setattr(ls, "version", version)
+    extras = {words[1]: words for words in map(str.split, indexed("doctor")[0].splitlines()) if len(words) > 3}
+    assert {"arrow", "documents", "mcp", "qdrant", "serve"} <= {*extras}
+    assert "absent" in extras["train"]
+    assert "absent" in extras["dashboard"]
+    assert "ok" in extras["documents"]
 
 
 def test_the_folder_of_caches_is_its_owners_alone(tmp_path, monkeypatch):

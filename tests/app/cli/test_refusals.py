@@ -40,6 +40,7 @@ REFUSED = {
         ("search q --index altavista+http://127.0.0.1:9", "unknown kind of server 'altavista'"),
     ],
     "index": [
+        ("index --index '' --corpus docs.jsonl", "--index is blank"),
         ("index --index new", "either --data or --corpus"),
         ("index --index new --data questions.jsonl", "no passages of its own"),
         ("index --index new --data sample --engine-option passage_tokens=64", "unknown setting"),
@@ -51,6 +52,7 @@ REFUSED = {
         ("index --index docs.jsonl/idx --corpus docs.jsonl --engine bm25", "docs.jsonl"),
     ],
     "serve": [
+        ("serve ''", "FOLDER is blank"),
         ("serve docs.jsonl", "there is no such folder of documents"),
         ("serve notes --index idx", "leave it out"),
         ("serve --index idx --program rag --host 0.0.0.0", "set a key"),
