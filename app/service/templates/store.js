@@ -24,7 +24,7 @@ function withTables(text) {
     const rows = block.trim().split("\n").map(row => row.trim().slice(1, -1).split(/(?<!\\)\|/).map(cell => cell.trim().replaceAll("\\|", "|")));
     const ruled = rows[1].every(cell => /^:?-+:?$/.test(cell));
     const row = (cells, tag) => make("tr", {}, ...cells.map(cell => make(tag, { text: cell })));
-    parts.push(make("div", { class: "scroll" }, make("table", {}, ruled ? make("thead", {}, row(rows[0], "th")) : null,
+    parts.push(make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Table" }, make("table", {}, ruled ? make("thead", {}, row(rows[0], "th")) : null,
       make("tbody", {}, ...rows.slice(ruled ? 2 : 0).map(cells => row(cells, "td"))))));
   }
   return parts;

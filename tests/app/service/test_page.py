@@ -32,6 +32,7 @@ def test_the_page_needs_nothing_that_its_policy_forbids_and_names_nothing_of_the
     markup = re.sub(r"<(style|script)\b.*?</\1>", "", page, flags=re.DOTALL)
     assert not re.search(r"\s(?:style|on\w+|src)=", markup)
     assert not re.search(r"https?://(?!www\.w3\.org/)", page)
+    assert all('tabindex="0"' in tag for tag in re.findall(r'<div class="scroll"[^>]*>', markup))  # for the keyboard
     used, made = set(re.findall(r'at\("([\w-]+)"\)', page)), set(re.findall(r'\bid="([\w-]+)"', markup))
     assert used - made == {"now"}  # made by the script, or on demand
     pattern = re.search(r'<input id="key"[^>]* pattern="([^"]+)"', markup)[1]

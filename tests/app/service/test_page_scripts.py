@@ -61,14 +61,14 @@ def test_tables_of_markdown_are_tables():
     made = """
       const inside = node => node.children.map(text).join(" ") + node.text;
       const text = node => typeof node === "string" ? node : node.tag + "(" + inside(node) + ")";
-      const make = (tag, { text = "" }, ...children) => ({ tag, text, children: children.filter(Boolean) });
+      const make = (tag, { text = "", tabindex }, ...children) => ({ tag: tag + (tabindex ?? ""), text, children: children.filter(Boolean) });
     """
     source = (SCRIPTS / "store.js").read_text(encoding="utf-8")
     reading = "function withTables" + source.partition("function withTables")[2].partition("\n}\n")[0] + "\n}\n"
     table = "Before\n| Town | River |\n|---|---|\n| Tarn | Isk \\| Orle |\nAfter | it."
     script = f"(() => {{ {made} {reading} return withTables({json.dumps(table)}).map(text); }})()"
     head, row = "thead(tr(th(Town) th(River)))", "tbody(tr(td(Tarn) td(Isk | Orle)))"
-    assert run(script) == ["Before\n", f"div(table({head} {row}))", "After | it."]
+    assert run(script) == ["Before\n", f"div0(table({head} {row}))", "After | it."]
     for text in ("|The valve is red.|", "| x | no table"):
         assert run(f"(() => {{ {made} {reading} return withTables({json.dumps(text)}).map(text); }})()") == [text]
 
