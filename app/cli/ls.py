@@ -17,7 +17,7 @@ from knowgap.plugins import is_reference
 
 EXTRAS = {
     "arrow": "Parquet and Arrow files",
-    "dashboard": "optuna-dashboard, which shows a study",
+    "dashboard": "the page of a study",
     "documents": "PDF, Word, PowerPoint and Excel files",
     "mcp": "knowgap mcp",
     "qdrant": "Qdrant indexes",
@@ -114,7 +114,7 @@ def _examined() -> Iterator[tuple[str, str, str]]:
     yield "machine", "ok", f"Python {platform.python_version()}, {os.cpu_count()} cores, {gpu}"
     for extra, serves in EXTRAS.items():
         if absent := _absent(extra):
-            yield extra, "absent", f"{serves}; without {', '.join(absent)}: pip install 'knowgap[{extra}]'"
+            yield extra, "absent", f"{serves}: pip install 'knowgap[{extra}]' (no {', '.join(absent)})"
         else:
             yield extra, "ok", serves
     try:

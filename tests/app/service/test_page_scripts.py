@@ -61,7 +61,8 @@ def test_tables_of_markdown_are_tables():
     made = """
       const inside = node => node.children.map(text).join(" ") + node.text;
       const text = node => typeof node === "string" ? node : node.tag + "(" + inside(node) + ")";
-      const make = (tag, { text = "", tabindex }, ...children) => ({ tag: tag + (tabindex ?? ""), text, children: children.filter(Boolean) });
+      const make = (tag, { text = "", tabindex = "" }, ...children) =>
+        ({ tag: tag + tabindex, text, children: children.filter(Boolean) });
     """
     source = (SCRIPTS / "store.js").read_text(encoding="utf-8")
     reading = "function withTables" + source.partition("function withTables")[2].partition("\n}\n")[0] + "\n}\n"
