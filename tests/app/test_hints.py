@@ -4,17 +4,13 @@ import ast
 import functools
 import re
 import shlex
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from knowgap.cli.main import app
+from tests.app.test_house import SOURCES
 
-ROOT = Path(__file__).parents[2]
-SOURCES = [
-    file for floor in ("app", "compile", "programs", "retrieval", "lms") for file in (ROOT / floor).rglob("*.py")
-]
 GROUP: Any = typer.main.get_command(app)
 PARAMETERS = [each for command in GROUP.commands.values() for each in command.params]
 OPTIONS = {name for each in PARAMETERS for name in (*each.opts, *each.secondary_opts)}

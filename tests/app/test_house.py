@@ -1,6 +1,7 @@
-"""The house: folders, packages and what importing them loads."""
+"""The house: folders, packages, what importing them loads, and by which names they use DSPy."""
 
 import doctest
+import re
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,17 @@ SOURCES = sorted(
     for file in (ROOT / floor).rglob("*.py")
     if "__pycache__" not in file.parts
 )
+HIDDEN = re.compile(
+    r"(?:from|import) dspy[\w.]*\._\w|from dspy[\w.]* import .*\b_(?!_)\w|\bdspy(?:\.\w+)*\._(?!_)\w"
+    r"|\b(?:lm|engine|adapter|predictor|predict|cache|settings)\._(?!_)\w"
+    r"|\b(?:GLOBAL_HISTORY|caller_modules|record_history|MAX_HISTORY_SIZE|main_thread_config|thread_local_overrides)\b"
+)
+"""A private name of DSPy, or one by which it keeps its histories and settings."""
+
+
+def test_the_sources_use_public_names_of_dspy():
+    lines = [line for file in SOURCES for line in file.read_text(encoding="utf-8").splitlines()]
+    assert [line for line in lines if HIDDEN.search(line)] == []
 
 
 def test_every_folder_with_modules_is_mapped_and_every_mapped_folder_exists():

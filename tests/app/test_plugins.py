@@ -13,22 +13,13 @@ from knowgap import plugins
 from knowgap.compiling import load, save
 from knowgap.compiling.evaluation.metrics import get_metric, named_metrics
 from knowgap.compiling.evaluation.provenance import provenance_of
-from knowgap.errors import ArtifactError, DataError, UnknownName, UsageError
-from knowgap.programs import get_program, program_reference
+from knowgap.errors import ArtifactError, DataError, UsageError
+from knowgap.programs import get_program
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.modules import wrap
 from knowgap.retrieval import make_entailment, make_reranker
 from knowgap.retrieval.indexes import as_retriever
-
-
-def test_a_class_of_a_module_is_a_program(folder):
-    with pytest.raises(UnknownName):
-        get_program("raag")
-    again = get_program("mine:Again")
-    assert (again.name, again.__name__, program_reference(again)) == ("Again", "Again", "mine:Again")
-    assert program_reference(RAG) == "rag"
-    assert again(top_k=7).top_k == 7
 
 
 @pytest.mark.parametrize(

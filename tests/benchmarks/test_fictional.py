@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from fictional import stream_passages, stream_questions
 from fictional.articles import show, write_articles
-from fictional.question_wordings import COMPARISONS, DESCRIPTIONS, MENTIONS, QUESTIONS, RELATION_NAMES, WORKS, YES_NO
+from fictional.question_wordings import QUESTIONS, RELATION_NAMES
 from fictional.questions import ask_questions
 from fictional.world import WORLDS_PER_SEED, Entity, World
 from write_sample import SAMPLE, write_dataset
@@ -83,15 +83,6 @@ def test_the_words_of_a_question_name_no_passage_after_the_first(asked):
         assert len(led_to) <= firsts, example
         if example.type != "unanswerable":
             assert len(set(example.gold_ids)) > firsts, example
-
-
-def test_the_splits_share_no_wording():
-    tables = (MENTIONS, DESCRIPTIONS, QUESTIONS, COMPARISONS, YES_NO)
-    threes = [three for table in tables for three in table.values()]
-    threes += [three for described_and_asked in WORKS.values() for three in described_and_asked]
-    sets = [set(wordings) for wordings in zip(*threes, strict=True)]
-    assert len(sets) == 3
-    assert len(set.union(*sets)) == sum(map(len, sets))
 
 
 def _fact(world, title, name, value):

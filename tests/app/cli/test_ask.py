@@ -42,9 +42,6 @@ def test_a_folder_of_documents_is_an_index_and_follows_the_folder(knowgap):
 
 
 def test_says_what_supports_the_answer(indexed, monkeypatch):
-    printed = indexed(*ASK, "--program", "rag")[0].splitlines()
-    sentence = "The Orle Bridge was designed by Ada Venn"
-    assert printed[-2:] == [f"{sentence} [1].", f"  [1] Orle Bridge: {sentence}."]
     lm, _ = scripted_lm(lambda *_: {"answer": "Ada Venn designed the Orle Bridge. Bo [b]Reed[/b] paid for it."})
     monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
     printed = indexed(*ASK, "--program", "rag", "--set", "style=long")[0].splitlines()

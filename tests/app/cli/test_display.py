@@ -15,10 +15,6 @@ ESCAPES = "\x1b]0;owned\x07 \x1b[2K \r \x9b31m \u202e\u2066 \u2028"
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def widths(text: str) -> int:
-    return max(map(cell_len, text.splitlines()))
-
-
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_table_fits_its_width_and_keeps_words_and_numbers_whole(capsys, monkeypatch, width: int):
     monkeypatch.setattr(out, "_width", width)
@@ -29,7 +25,7 @@ def test_a_table_fits_its_width_and_keeps_words_and_numbers_whole(capsys, monkey
         "a title", ["program", "f1", "gain [95% interval]", "tokens", "p", "n", "what", "colour"], rows, caption="c"
     )
     printed = capsys.readouterr().out
-    assert widths(printed) <= width
+    assert max(map(cell_len, printed.splitlines())) <= width
     assert printed.count("a title") == 1
     cells = [cell.strip() for line in printed.splitlines() for cell in re.split("[│┃]", line)]
     assert all(cells.count(number) == len(names) for number in numbers)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from dspy.utils.exceptions import LMAuthError, LMBillingError
 from support import scripted_lm
 
 from knowgap.cli import factories
@@ -66,25 +65,3 @@ def test_a_damaged_cache_is_named(indexed):
     assert "remove it" in refusal
     path.unlink()
     assert indexed.json(*EVAL)["failed"] == 0
-
-
-@pytest.mark.parametrize(
-    ("error", "says"), [(LMAuthError, "refuses the key"), (LMBillingError, "cannot be used: no quota")]
-)
-def test_a_key_or_a_quota_that_ends_in_mid_run(indexed, monkeypatch, error, says):
-    asked = []
-
-    def answer(outputs, inputs):
-        asked.append(inputs["question"])
-        if refusing and len(asked) > 2:
-            raise error("no quota")
-        return dict.fromkeys(outputs, "Tarn")
-
-    refusing = True
-    monkeypatch.setattr(factories, "load_lm", lambda *args, **options: scripted_lm(answer)[0])
-    assert says in indexed.refusal(*EVAL, "--num-threads", "1")
-    answers = (indexed.folder / "out" / "rag.jsonl").read_bytes()
-    assert len(answers.splitlines()) == 1 + 2
-    refusing = False
-    assert indexed.json(*EVAL)["failed"] == 0
-    assert len(asked) == 3 + 2

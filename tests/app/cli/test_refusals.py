@@ -13,12 +13,9 @@ TRAIN = "train --data questions.jsonl --index idx --output new"
 REFUSED = {
     "ask": [
         ("ask '  '", "question is empty"),
-        ("ask Who? --index nowhere", "nowhere"),
         ("ask Who? --index docs.jsonl", "docs.jsonl: not an index"),
-        ("ask Who? --lm openai/x", "--index sample"),
         (f"{ASK} --program migress", "did you mean 'migres'"),
         (f"{ASK} --program idx", "idx is not an artifact"),
-        (f"{ASK} --program art", "art is not an artifact"),
         (f"{ASK} --program compiled", "compiled/artifact is one"),
         (f"{ASK} --program no/such", "unknown program 'no/such'"),
         (f"{ASK} --program mien:Twice", "there is no module mien"),
@@ -27,10 +24,8 @@ REFUSED = {
         (f"{ASK} --program migres --set preset=closed_domain", "'closed_domain'"),
         (f"{ASK} --program rag --part reranker=embedded", "no reranker"),
         (f"{ASK} --part reranker=no/such/model", "no/such/model: no such folder"),
-        (f"{ASK} --lm openai/none --api-base http://127.0.0.1:9/v1", "127.0.0.1:9"),
         (f"{ASK} --api-base http://127.0.0.1:9/v1", "api_base"),
         (f"{ASK} --lm extractive --api-base http://127.0.0.1:9", "api_base"),
-        (f"{ASK} --lm openai/x --lm-option api_key=sk-secret", "environment variable"),
     ],
     "search": [
         ("search '' --index idx", "query is empty"),
@@ -46,8 +41,6 @@ REFUSED = {
         ("index --index new --data sample --engine-option passage_tokens=64", "unknown setting"),
         ("index --index new --corpus docs.jsonl --engine altavista", "'altavista'"),
         ("index --index new --corpus docs.jsonl --engine bm25 --engine-option encoder=x", "encoder"),
-        ("index --index new --corpus nowhere", "nowhere"),
-        ("index --index idx --corpus docs.jsonl --engine dense", "another index is already there"),
         ("index --index notes --corpus notes", "notes holds other files"),
         ("index --index docs.jsonl/idx --corpus docs.jsonl --engine bm25", "docs.jsonl"),
     ],
@@ -66,7 +59,6 @@ REFUSED = {
         ("eval --program rag --whole", "--whole takes one file"),
         ("eval --program rag --data absent.json", "absent.json"),
         ("eval --program rag --data hotpotqa", "hotpotqa:PATH"),
-        ("eval --program rag --data hotpotqa:absent.json", "absent.json"),
         ("eval --program rag --data hotpoqa:dev.json", "did you mean 'hotpotqa'?"),
         (f"{EVAL} --split tset", "did you mean 'test'?"),
         (f"{EVAL} --metric exact_mach", "did you mean 'exact_match'?"),
@@ -100,7 +92,6 @@ REFUSED = {
     "train": [
         (f"{TRAIN} reranker --set epochs=0", "epochs = '0'"),
         (f"{TRAIN} reranker --set epoch=2", "did you mean 'epochs'?"),
-        (f"{TRAIN} reranker --set limit=2", "unknown training setting 'limit'"),
         (f"{TRAIN} reranker --model nowhere/at/all", "nowhere/at/all: no such folder"),
         (f"{TRAIN} reranker --preset paper", "only to rq-rag and ra-isf"),
         (f"{TRAIN} rq-rag", "--model"),
@@ -126,9 +117,8 @@ def test_what_a_command_refuses(indexed: Knowgap, command: str):
     (indexed.folder / "notes" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
     lines = (indexed.folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (indexed.folder / "three.jsonl").write_text("".join(lines[:3]), encoding="utf-8")
-    for folder in ("art", "compiled/artifact"):
-        (indexed.folder / folder).mkdir(parents=True)
-        (indexed.folder / folder / "config.json").write_text("{}", encoding="utf-8")
+    (indexed.folder / "compiled" / "artifact").mkdir(parents=True)
+    (indexed.folder / "compiled" / "artifact" / "config.json").write_text("{}", encoding="utf-8")
     before = {path.name for path in indexed.folder.iterdir()}
     texts = {path: path.read_text(encoding="utf-8") for path in indexed.folder.glob("*.jsonl")}
     for words, reason in REFUSED[command]:

@@ -124,13 +124,6 @@ def test_what_was_read_first_can_be_searched_while_the_others_are_read(docs, fol
     assert len(gate.built) == 2
 
 
-def test_a_question_before_the_first_document_is_read_is_told_to_come_again(live):
-    with asking(RAG(live)) as client:
-        for path, asked in (("/v1/ask", ASKED), ("/search", {"query": "river"})):
-            refused = client.post(path, json=asked)
-            assert (refused.status_code, "still being read" in refused.text) == (503, True)
-
-
 def test_an_error_of_any_kind_is_said_once_and_the_next_round_tries_again(live, gate, monkeypatch):
     monkeypatch.setattr(module, "_AFTER_FAILURE", 0.02)
     errors = [RuntimeError("locked"), RuntimeError("locked")]
@@ -164,5 +157,6 @@ def test_a_folder_without_documents_has_no_index_and_clients_are_told(live, docs
         refused, listed = client.post("/v1/ask", json=ASKED), client.get("/documents").json()
         assert (refused.status_code, refused.json()["error"]["message"]) == (503, listed["problem"])
         assert (listed["documents"], listed["busy"], str(docs) in listed["problem"]) == ([], "", False)
+        assert client.post("/search", json={"query": "river"}).status_code == 503
     (tmp_path / "tarn.md").rename(docs / "tarn.md")
     wait_until(lambda: len(live) == 1 and not live.problem)

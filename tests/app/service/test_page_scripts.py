@@ -15,7 +15,7 @@ SCRIPTS = files("knowgap.service") / "templates"
 def run(script, *names):
     """What an expression of JavaScript is worth after these scripts, whose elements are none."""
     source = "".join((SCRIPTS / name).read_text(encoding="utf-8") for name in names)
-    code = f"{source}\n(async () => console.log(JSON.stringify(await ({script}))))()"
+    code = f'"use strict";\n{source}\n(async () => console.log(JSON.stringify(await ({script}))))()'
     return json.loads(subprocess.run([NODE, "-e", code], capture_output=True, text=True, check=True, timeout=30).stdout)
 
 
@@ -142,10 +142,3 @@ def test_only_a_guess_is_called_one(guess):
     answer |= {"cited_answer": guess or "Your documents do not say this. Missing: the height."}
     text = run_page(f"return words(answerText({json.dumps(answer)}, [], 't0'));")
     assert ("guess" in text, "9 m" in text, text.count("the height")) == (bool(guess), bool(guess), 1)
-
-
-def test_the_scripts_are_valid(tmp_path):
-    names = ["store.js", "answer.js", "page.js"]
-    whole = tmp_path / "page.js"
-    whole.write_text('"use strict";\n' + "".join((SCRIPTS / name).read_text(encoding="utf-8") for name in names))
-    assert subprocess.run([NODE, "--check", whole], capture_output=True, timeout=30).returncode == 0

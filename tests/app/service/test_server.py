@@ -13,7 +13,7 @@ import pytest
 from dspy.utils.exceptions import LMAuthError, LMTransportError
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
-from support import scripted_lm
+from support import UNREADABLE, scripted_lm
 
 from knowgap.errors import IndexFolderError, UsageError
 from knowgap.lms import make_lm
@@ -151,7 +151,6 @@ def chat(role="user", content=QUESTION, model="knowgap/rag", **more):
     (400, "/v1/ask", {"json": {"question": "x" * 40_000, "stream": True}}),
     (400, "/v1/ask", {"json": {"question": 5}}),
     (400, "/v1/ask", {"json": {"question": QUESTION, "program": "rag"}}),
-    (400, "/search", {"json": {"query": QUESTION, "unknown": 1}}),
     (400, "/v1/ask", {"content": "{", "headers": {"Content-Type": "application/json"}}),
     (413, "/v1/ask", {"json": {"question": "x" * 5_000_000}}),
     (415, "/v1/ask", {"data": {"question": QUESTION}}),
@@ -191,6 +190,11 @@ def test_who_is_let_in(key, headers, status):
         assert [client.get(path).status_code for path in ("/healthz", "/")] == [200, 200]
 
 
+def test_replies_that_cannot_be_read_are_no_answer():
+    with asking(lm=scripted_lm(lambda *_: UNREADABLE)[0]) as client:
+        assert client.post("/v1/ask", json={"question": QUESTION}).status_code == 500
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_goes_away_costs_no_further_call(stream):
     program = Waiting()
@@ -225,6 +229,8 @@ def test_an_answer_that_takes_too_long_is_given_up():
         assert client.post("/v1/ask", json={"question": QUESTION}).status_code == 504
         *_, (name, error) = read_events(client.post("/v1/ask", json={"question": QUESTION, "stream": True}).text)
         assert (name, error["error"]["code"]) == ("error", 504)
+        streamed = client.post("/v1/chat/completions", **chat(model="knowgap/waiting", stream=True))
+        assert (streamed.status_code, '"code":504' in streamed.text) == (200, True)
         program.go_on.release(6)
 
 

@@ -57,12 +57,6 @@ def test_an_unsupported_answer_says_so_and_names_the_nearest_passages_without_nu
     assert message.content.endswith("Isk")
 
 
-def test_a_short_answer_is_the_guess_with_the_verdict_beside_it():
-    _, result = call(make_server(Doubting(OneRiver()), answering()), "ask", question=QUESTION)
-    check_verdict(result.structured_content)
-    assert result.structured_content["answer"] == GUESS
-
-
 def test_a_greeting_gets_a_line_and_asks_nothing(asked, doubting):
     whole, events, reply, chunks = asked("Danke!")
     [(name, streamed)] = events

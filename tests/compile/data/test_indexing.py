@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.data.indexing import build_index, open_documents
+from knowgap.compiling.data.indexing import build_index
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval import DenseIndex, Passage, open_index
 from knowgap.retrieval.documents.reading import Reading, Update
@@ -48,13 +48,6 @@ def docs(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return tmp_path / "docs"
-
-
-def test_a_kept_index_of_an_earlier_format_is_not_in_the_way(docs: Path, tmp_path: Path, monkeypatch):
-    for version in (8, 9):
-        for module in ("compiling.data.indexing", "retrieval.index.manifest"):
-            monkeypatch.setattr(f"knowgap.{module}.FORMAT_VERSION", version)
-        assert len(open_documents(docs, tmp_path / "kept", "bm25")) == 4
 
 
 def write_jsonl(path: Path, texts: dict[str, str]) -> Path:

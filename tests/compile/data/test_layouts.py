@@ -53,6 +53,11 @@ RECORDS = {
         {"id": "Mercury_1", "question": {"stem": "Green?", "choices": CHOICES}, "answerKey": "B"},
         {"question": "Green?\nA. snow\nB. grass", "aliases": ["B", "grass"]}, [],
     ),
+    "arc_challenge, flat": (
+        {"id": "7-1", "question_stem": "Green?", "choices": {"text": ["snow", "grass"], "label": ["A", "B"]},
+         "answerKey": "B"},
+        {"question": "Green?\nA. snow\nB. grass", "aliases": ["B", "grass"]}, [],
+    ),
     "nq_open": ({"question": "who built it", "answer": ["Ada Venn", "Venn"]}, {"aliases": ["Ada Venn", "Venn"]}, []),
     "flashrag": (
         {"id": "test_0", "question": "Who?", "golden_answers": ["Ada Venn", "Venn"], "metadata": {}},
@@ -60,7 +65,7 @@ RECORDS = {
     ),
     "jsonl": ({"question": "Who?", "answer": "Ada Venn", "type": "mine"}, {"type": "mine"}, []),
 }  # fmt: skip
-"""By layout, a record of it, fields of its example, and the texts of its passages."""
+"""By layout (and form), a record of it, fields of its example, and the texts of its passages."""
 
 
 def numbered(name: str, count: int) -> list[dict]:
@@ -78,7 +83,11 @@ def save(folder: Path, name: str, records: list[dict]) -> Path:
 
 
 def load(folder: Path, name: str, *others: dict):
-    return load_dataset(f"{name}:{save(folder, name, [RECORDS[name][0], *others])}", split_as="test")
+    return load_dataset(f"{layout_of(name)}:{save(folder, name, [RECORDS[name][0], *others])}", split_as="test")
+
+
+def layout_of(name: str) -> str:
+    return name.partition(",")[0]
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -88,9 +97,9 @@ def test_every_layout_is_told_apart_and_read_whole(tmp_path, name):
     assert [passage.text for passage in data.corpus] == texts
     assert {field: data.splits["test"][0][field] for field in fields} == fields
     path = save(tmp_path, name, numbered(name, 30))
-    assert detect_layout(path) == ("jsonl" if name == "nq_open" else name)
-    data = load_dataset(f"{name}:{path}")
-    assert data.name == ("dev" if name == "jsonl" else name)
+    assert detect_layout(path) == ("jsonl" if name == "nq_open" else layout_of(name))
+    data = load_dataset(f"{layout_of(name)}:{path}")
+    assert data.name == ("dev" if name == "jsonl" else layout_of(name))
     every = [example for split in SPLITS for example in data.splits[split]]
     assert len({e.id for e in every}) == 30
     known = {p.id for p in data.corpus}
@@ -142,17 +151,6 @@ def test_own_questions_with_a_qid_are_no_strategyqa_and_given_gold_ids_stay(tmp_
         "test"
     ]
     assert given.gold_ids == ["b-1"]
-
-
-def test_multiple_choice_flat_layout(tmp_path):
-    choices = {"text": ["grass", "snow"], "label": ["A", "B"]}
-    record = {"id": "7-1", "question_stem": "Green?", "choices": choices, "answerKey": "A"}
-    path = tmp_path / "x.jsonl"
-    path.write_text(json.dumps(record))
-    data = load_dataset(path, split_as="test")
-    [example] = data.splits["test"]
-    assert data.name == "arc_challenge"
-    assert (example.question, example.aliases) == ("Green?\nA. grass\nB. snow", ["A", "grass"])
 
 
 def test_popqa(tmp_path):

@@ -6,18 +6,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from knowgap.compiling.data import SPLITS, load_dataset, read_corpus
+from knowgap.compiling.data import load_dataset, read_corpus
 from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
 
 ROW = '{"question": "x?", "answer": "y"}'
 FLASHRAG = json.dumps({"id": "0", "contents": '"Orle Bridge"\nAda Venn built it.\nIt is old.'})
 BOOK = "A long book. " * 20_000
-
-
-def size(path):
-    data = load_dataset(path)
-    return sum(len(data.splits[split]) for split in SPLITS)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +36,7 @@ def test_faults_are_named_by_file_and_record(tmp_path, name, text, problem):
 @pytest.mark.parametrize("text", [f"{ROW}\n" * 3, f"[{ROW}, {ROW}, {ROW}]"])
 def test_a_byte_order_mark(tmp_path, text):
     (tmp_path / "marked.jsonl").write_text(text, encoding="utf-8-sig")
-    assert size(tmp_path / "marked.jsonl") == 3
+    assert len(load_dataset(tmp_path / "marked.jsonl", split_as="test").splits["test"]) == 3
 
 
 def test_rows_of_parquet_are_records_and_columns_of_columns_are_lists(tmp_path):

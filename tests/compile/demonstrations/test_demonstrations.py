@@ -5,7 +5,7 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, reading_rule
 from support import scripted_lm
 
-from knowgap.compiling.demonstrations.demo_sets import EXCERPT_WORDS, DemoSets, excerpt
+from knowgap.compiling.demonstrations.demo_sets import EXCERPT_WORDS, DemoSets
 from knowgap.compiling.demonstrations.optimizers import feedback_metric, run_optimizer
 from knowgap.compiling.evaluation.metrics.answers import exact_match
 from knowgap.compiling.run import Run
@@ -96,33 +96,33 @@ def test_sets_are_drawn_from_what_was_bootstrapped(program, examples):
 
 
 FILLER = "The house has been painted in a new colour every few years since it was built beside the old mill."
-FIRST, FACT = "Orle is a town on the river Isk.", "Its bridge was built by Marna Tolk in 1871."
-LONG = " ".join([FIRST, *[FILLER] * 4, FACT, FILLER])
+FIRST, LAST = "Orle is a town on the river Isk.", "It has a market."
+ANSWERING = (
+    "Its bridge was built by Marna Tolk in 1871, after a flood had swept the old one away, with stones that forty "
+    "boats brought from the quarry in the hills above the town."
+)
+LIKE_THE_QUESTION = (
+    "Whoever crosses the bridge of Orle, which was built when the river was still wide, can see from there how the "
+    "boats come in every evening and how the fishermen mend their nets by the water."
+)
+LONG = " ".join([FIRST, FILLER, LIKE_THE_QUESTION, FILLER, ANSWERING, LAST])
 
 
-@pytest.mark.parametrize("answer", [{"marna", "tolk"}, {"yes"}])
-def test_an_excerpt_has_the_first_sentence_and_that_of_the_answer_in_their_order(answer):
-    found = excerpt(LONG, answer, {"bridge", "orle"})
-    assert found.startswith(f"{FIRST} ")
-    assert FACT in found
-    assert len(found.split()) <= EXCERPT_WORDS
-    for short in (f"{FIRST}  {FACT}", " ".join(["word"] * 2 * EXCERPT_WORDS) + "."):  # a long sentence stays whole
-        assert excerpt(short, answer, set()) == short
-
-
-def test_drawn_sets_have_excerpts_and_the_own_set_has_not(examples):
-    passages = [{"id": 1, "title": "Orle", "text": LONG}]
-    demo = {"question": "Who built the bridge of Orle?", "passages": passages, "style": "short", "answer": "Marna Tolk"}
+@pytest.mark.parametrize(("answer", "best"), [("Marna Tolk", ANSWERING), ("yes", LIKE_THE_QUESTION)])
+def test_drawn_sets_have_excerpts_and_the_own_set_has_not(examples, answer, best):
+    """The first sentence, the best one, and what fits beside them; a short text and a long sentence stay whole."""
+    texts = [LONG, f"{FIRST}  {ANSWERING}", " ".join(["word"] * 2 * EXCERPT_WORDS) + "."]
+    passages = [{"id": number, "title": "Orle", "text": text} for number, text in enumerate(texts)]
+    demo = {"question": "Who built the bridge of Orle?", "passages": passages, "style": "short", "answer": answer}
     program, own = (RAG(make_retriever(examples)) for _ in range(2))
     own.answer.demos = [dspy.Example(**demo)]
     program.answer.demos = [dspy.Example(**demo | {"question": "Who made the bridge of Orle?"})]
     _, mine, drawn = DemoSets.draw(program, own).sets["answer"]
     assert mine[0]["passages"] == passages
-    [shown] = drawn[0]["passages"]
+    shown, *whole = drawn[0]["passages"]
     assert drawn[0] | {"passages": passages} == demo
-    assert {**shown, "text": LONG} == passages[0]
-    assert FACT in shown["text"]
-    assert len(shown["text"]) < len(LONG)
+    assert [{**shown, "text": LONG}, *whole] == passages
+    assert shown["text"] == f"{FIRST} {best} {LAST}"
 
 
 def test_labeled_shows_examples_to_predictors_that_they_label(program, examples):

@@ -3,7 +3,7 @@
 import dspy
 import pytest
 from compile_helpers import failing_on, reading_lm, reading_rule
-from dspy.utils.exceptions import LMAuthError, LMTimeoutError
+from dspy.utils.exceptions import LMAuthError, LMBillingError, LMTimeoutError
 from support import UNREADABLE, by_output, scripted_lm
 
 from knowgap.compiling import evaluate
@@ -21,6 +21,8 @@ def path(tmp_path):
     ("fault", "error", "asked"),
     [
         (LanguageModelUnreachable("connection refused"), LanguageModelUnreachable, 0),
+        (LMAuthError("no key"), LanguageModelError, 0),
+        (LMBillingError("no quota"), LanguageModelError, 0),
         (UNREADABLE, LanguageModelError, 6),  # three questions, each in two formats
     ],
 )

@@ -42,13 +42,6 @@ def test_scores_costs_and_provenance(program, examples):
     assert found.by_type().keys() == {"even", "odd"}
 
 
-def test_a_failed_question_stays_in_the_denominator(program, examples):
-    found = evaluate(program, examples, "exact_match", run=Run(lm=scripted_lm(failing_on("q3", "q5"))[0]))
-    assert (found.mean(), len(found.scores()), found.summary()["failed"]) == (6 / 8, 8, 2)
-    assert [r.id for r in found.failures] == ["q3", "q5"]
-    assert "fell asleep" in found.failures[0].error
-
-
 class Judging(Program):
     """Answers every question, and calls what it says of the houses with even numbers supported."""
 
@@ -155,6 +148,9 @@ def test_unreadable_replies_are_no_refusal_whatever_the_program_concludes(exampl
 def test_a_program_that_has_its_own_language_model_is_estimated(program, examples):
     program.set_lm(reading_lm()[0])
     assert (estimate(program, examples).calls, estimate(program, examples, count=16).calls) == (8, 16)
+    program.set_lm(scripted_lm(failing_on("house"))[0])
+    with pytest.raises(UsageError, match="fell asleep"):
+        estimate(program, examples)
 
 
 def test_several_programs_are_asked_the_same_questions_and_compared_with_the_first(program, examples, tmp_path):
@@ -174,12 +170,15 @@ def test_several_programs_are_asked_the_same_questions_and_compared_with_the_fir
     assert (pair.difference, pair.wins, pair.losses, pair.ties, pair.n) == (0.75, 6, 0, 2, 8)
     assert pair.p_value == pytest.approx(2 * 2**-6)  # all six signs equal, both sides
     assert pair.low > 0
-    fewer = before.model_copy(update={"records": before.records[:3]})
+    assert compare(before, before).p_value == 1.0
+    fewer = before.model_copy(update={"records": before.records[:1]})
     with pytest.raises(UsageError, match="same questions"):
         compare(before, fewer)
     several = Evaluations({**found, "third": after, "fewer": fewer})
     corrected = {label: each.p_corrected for label, each in several.comparisons("f1").items()}
     assert corrected == dict.fromkeys(("mine:strong", "third"), 2 * pair.p_value)
+    *_, by_type = score_tables("all", several, types=True)
+    assert [row[:2] for row in by_type.rows] == [["even", 4], ["odd", 4]]
 
 
 def test_questions_under_way_make_no_further_calls_once_the_caller_has_enough():

@@ -40,6 +40,7 @@ def experiment(tmp_path: Path) -> dict[str, Any]:
     """The table with questions on disk and an index, and an output folder."""
     examples, file = make_examples(8), tmp_path / "questions.jsonl"
     lines = [{"id": e.id, "question": e.question, "answer": e.answer, "gold_ids": e.gold_ids} for e in examples]
+    lines[0]["context"] = ["A house."]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     index = BM25Index.from_passages(make_retriever(examples).passages)
     given = {"table": ExperimentTable.model_validate(TABLE), "output": tmp_path / "out"}
@@ -105,7 +106,9 @@ def test_a_run_measures_compares_and_writes_and_asks_nothing_twice(experiment: d
     assert (trained["mean"], trained["paper"], trained["note"]) == (None, 50.0, "needs a trained model")
     text = (tmp_path / "out" / "experiment.md").read_text(encoding="utf-8")
     assert "100.0* [100.0–100.0] (paper 90)" in text
+    assert "1.0 [1.0–1.0] (paper 1)" in text  # calls are no percents
     assert "rule, bm25 over the houses" in text
+    assert not (tmp_path / "out" / "indexes").exists()  # the given index is searched, not one of the file's passages
     with (tmp_path / "out" / "experiment.csv").open(newline="", encoding="utf-8") as file:
         assert [(line["row"], line["paper"]) for line in csv.DictReader(file)][3] == ("retrieval", "90.0")
     again, alone = (run_experiment(**experiment, rows=rows, run=run) for rows in (None, ["retrieval"]))

@@ -11,11 +11,6 @@ from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer, Switch
 
 
-@pytest.fixture(autouse=True)
-def _silent():
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-
-
 def drawn(space, n=200, seed=0, enqueue=()):
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
     for parameters in enqueue:
@@ -37,16 +32,6 @@ def test_every_hyperparameter_is_searched_within_its_range():
     for trial in study.trials:
         assert ("weight" in trial.params) == trial.params["careful"]
         assert ("limit" in trial.params) == trial.params["limit.set"]
-
-
-def test_enqueued_values_come_out_as_they_went_in():
-    space = SearchSpace(Tunable(), num_demo_sets={"answer": 3, "split": 2})
-    wanted = [
-        ({"top_k": 4, "limit": None, "careful": False, "weight": 0.5, "mode": "plain"}, {"answer": 0, "split": 0}),
-        ({"top_k": 2, "limit": 0.25, "careful": True, "weight": 0.75, "mode": "plain"}, {"answer": 2, "split": 1}),
-    ]
-    found, _ = drawn(space, n=2, enqueue=[space.parameters(*pair) for pair in wanted])
-    assert found == [(Tunable().values() | values, chosen) for values, chosen in wanted]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from support import AroundTheMeter
 
 from knowgap.compiling import StudyConfig, evaluate
 from knowgap.compiling.run import Run
+from knowgap.compiling.study.objective import Objective
 from knowgap.compiling.study.result import choose
 from knowgap.compiling.study.run import run_study
 from knowgap.errors import LanguageModelUnreachable, StudyError, UsageError
@@ -36,6 +37,7 @@ def test_the_defaults_come_first_and_are_never_undercut(study):
     assert found.best.values[0] == max(trial.values[0] for trial in found.complete) >= found.trials[0].values[0]
     stopped = [trial for trial in found.trials if trial not in found.complete]
     assert stopped
+    assert {max(trial.intermediate_values) % 5 for trial in stopped} == {0}  # it is decided every five questions
     with pytest.raises(StudyError, match="no trial was completed"):
         choose(stopped)
     assert (found.objective.demos.spent.calls, found.spent.calls) == (4, len(engine.calls))
@@ -210,6 +212,15 @@ def test_importances_are_told_from_twenty_complete_trials_on_unless_they_are_equ
     assert [*told] == ["matters", "does_not"]
     assert told["matters"] > 0.5
     assert importances(19, lambda number: number / 25) == importances(20, lambda number: 0.5) == {}
+
+
+def test_costs_can_be_further_objectives_of_a_study_of_ones_own():
+    given, _ = study_arguments()
+    objective = Objective(given["program"], given["devset"], "exact_match", run=Run(given["lm"]))
+    study = optuna.create_study(directions=["maximize", "minimize"])
+    study.optimize(lambda trial: (objective(trial), trial.user_attrs["costs"]["lm_calls"]), n_trials=4)
+    assert all(trial.values[1] == 1.0 + trial.params["careful"] for trial in study.trials)
+    assert study.best_trials
 
 
 def test_nothing_is_printed_and_progress_counts_trials(capfd):
