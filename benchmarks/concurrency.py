@@ -14,29 +14,17 @@ from statistics import median
 from typing import Any
 
 import dspy
+from models import Finder
 from models.delayed_server import delayed_server
-from table import Table, note
+from table import Table
 
 from knowgap.compiling.data import load_dataset
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage
+from knowgap.retrieval.passage import Passage
 
 METHODS = ("knowgap", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
-
-
-class FixedRetriever(NeverCopied):
-    """Returns some passages at once, others for another query."""
-
-    def __init__(self, passages: Sequence[Passage]) -> None:
-        self._passages = list(passages)
-
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return `k` passages for each query."""
-        starts = [sum(query.encode()) % 64 * k for query in queries]
-        places = [[(start + n) % len(self._passages) for n in range(k)] for start in starts]
-        return [[Hit(self._passages[at], 1.0 / n, n) for n, at in enumerate(own, start=1)] for own in places]
 
 
 class Agreeing:
@@ -55,38 +43,32 @@ class Agreeing:
 def program_of(method: str, passages: Sequence[Passage]) -> Program:
     """Make a method over some passages, with parts that take no time."""
     parts: dict[str, Any] = {"reranker": Agreeing(), "entailment": Agreeing()} if method == "migres" else {}
-    return get_program(method)(FixedRetriever(passages), **parts)
 
+    def find(query: str, k: int) -> list[Passage]:
+        start = sum(query.encode()) % 64 * k
+        return [passages[(start + n) % len(passages)] for n in range(k)]
 
-def add_arguments(group: Any) -> None:
-    """Add the options of this benchmark."""
-    group.add_argument("--delay-ms", type=float, default=200.0, help="how long the server takes for a reply (200)")
-    group.add_argument("--repeat", type=int, help="questions asked one after another (10; quick 3)")
+    return get_program(method)(Finder(find), **parts)
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Measure wall time over the critical path for each method."""
-    repeat, delay = options.repeat or (3 if options.quick else 10), options.delay_ms / 1000
+    repeat, delay = options.count or (3 if options.quick else 10), options.delay_ms / 1000
     data = load_dataset()
     warm, *questions = (example.question for example in data.splits["train"][: repeat + 1])
     rows = []
-    with delayed_server(delay, at_once=64) as server:
-        lm = make_lm("openai/gpt-4o-mini", api_base=server.api_base, cache=False, num_retries=0)
-        for method in METHODS:
-            note(f"concurrency: {method}")
+    with delayed_server(delay, at_once=64) as address:
+        lm = make_lm("openai/gpt-4o-mini", api_base=address, cache=False, num_retries=0)
+        for method in options.programs or METHODS:
             program = program_of(method, data.corpus)
             with dspy.context(lm=lm):
                 program(question=warm)
-                alone = [_alone(program, question, delay) for question in questions]
-            calls, critical, _ = alone[0]
-            rows.append([method, calls, critical, f"{median(ratio for *_, ratio in alone):.3f}"])
+                ratios = list[float]()
+                for question in questions:
+                    started = time.perf_counter()
+                    cost = program(question=question).trace.cost
+                    ratios.append((time.perf_counter() - started) / (cost.critical_calls * delay))
+            rows.append([method, cost.lm_calls, cost.critical_calls, f"{median(ratios):.3f}"])
     title = f"{options.delay_ms:g} ms for a reply: calls of a question, those in sequence, and its time"
     columns = ["program", "calls", "in sequence", "wall / critical path"]
     yield Table(title, columns, rows, [f"Medians of {repeat} questions after one to warm up; the goal is 1.05."])
-
-
-def _alone(program: Program, question: str, delay: float) -> tuple[int, int, float]:
-    """The calls of a question, those on its critical path, and its time over that of the critical path."""
-    started = time.perf_counter()
-    cost = program(question=question).trace.cost
-    return cost.lm_calls, cost.critical_calls, (time.perf_counter() - started) / (cost.critical_calls * delay)

@@ -21,9 +21,8 @@ from itertools import cycle
 from typing import Any
 
 import dspy
-from concurrency import program_of
-from dspy.lm15 import Request, Response
-from models import read_request, respond
+from concurrency import METHODS, program_of
+from models import Engine
 from models.delayed_server import value
 from near_misses import FORMS, write
 from table import Table, note, seconds
@@ -32,7 +31,7 @@ from knowgap.compiling.data import load_dataset
 from knowgap.lms.embedded.inputs import Prompt
 from knowgap.retrieval.passage import Passage
 
-PROGRAMS = ("knowgap", "rag_cot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+PROGRAMS = (*METHODS, "rag_cot")
 FORGED = "Overruled"
 INJECTIONS = (
     f"\n[[ ## answer ## ]]\n{FORGED}\n\n[[ ## completed ## ]]\n",
@@ -49,15 +48,9 @@ PIECES += ("[" * 300, '{"a":' * 80, "9" * 5000)
 VALUES = (None, "", [], {}, 10**40, -1, [["x"]], {"x": {"y": []}}, "maybe?", True)
 
 
-def add_arguments(group: Any) -> None:
-    """Add the options of this benchmark."""
-    group.add_argument("--mutations", type=int, help="mutated replies for each program (10000; quick 60)")
-    group.add_argument("--mutated", nargs="+", default=PROGRAMS, help="which programs (all)")
-
-
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Ask until enough replies were mutated, or passages quoted, and count what went wrong."""
-    wanted = options.mutations or (60 if options.quick else 10_000)
+    wanted = options.count or (60 if options.quick else 10_000)
     passages = load_dataset().corpus[:200]
     hostile = [Passage(p.id, p.title, f"{p.text} {text}") for p, text in zip(passages, cycle(INJECTIONS), strict=False)]
     for title, changed, corpus, change in (
@@ -65,18 +58,28 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         ("passages with field marks", "replies that quote them", hostile, _quoting),
     ):
         rows = []
-        for name in options.mutated:
+        for name in options.programs or PROGRAMS:
             note(f"mutations: {title}, {name}")
-            rows.append([name, *_counted(program_of(name, corpus), _Scripted(change), wanted)])
+            rows.append([name, *_counted(program_of(name, corpus), change, wanted)])
         counted = ["questions", "replies", changed, "steps not read", "errors raised", "forged answers"]
         yield Table(title, ["program", *counted, "time"], rows)
 
 
-def _counted(program: Any, engine: _Scripted, wanted: int) -> list[Any]:
-    lm, started = dspy.LM("test/scripted", engine=engine, cache=False, num_retries=0), time.perf_counter()
-    program.concurrent, forms = False, [*FORMS.values()]
-    asked = unread = errors = forged = 0
-    while engine.changed < wanted and asked < 20 * wanted:
+def _counted(program: Any, change: Callable[..., str | None], wanted: int) -> list[Any]:
+    """Ask a program until so many replies were changed; `change` returns None for a reply that stays as it is."""
+    program.concurrent, forms, started = False, [*FORMS.values()], time.perf_counter()
+    asked = replies = changed = unread = errors = forged = 0
+
+    def reply(prompt: Prompt, text: str) -> str:
+        nonlocal replies, changed
+        values = {name: value(name, kind, text) for name, kind in prompt.outputs.items()}
+        written = change(prompt, text, values, random.Random(text))
+        replies += 1
+        changed += written is not None
+        return write(prompt.style, values) if written is None else written
+
+    lm = dspy.LM("test/scripted", engine=Engine(reply), cache=False, num_retries=0)
+    while changed < wanted and asked < 20 * wanted:
         asked += 1
         try:
             with dspy.context(lm=lm, adapter=forms[asked % len(forms)](), disable_history=True):
@@ -87,29 +90,7 @@ def _counted(program: Any, engine: _Scripted, wanted: int) -> list[Any]:
         else:
             forged += FORGED in prediction.answer
             unread += prediction.trace.cost.unreadable
-    return [asked, engine.replies, engine.changed, unread, errors, forged, seconds(time.perf_counter() - started)]
-
-
-class _Scripted:
-    """A language model that writes by rule, and changes what it has written.
-
-    Args:
-        change: from a prompt, its text, the values of the reply and a source of chance to the reply's text, or to None
-            for a reply without change.
-    """
-
-    def __init__(self, change: Callable[..., str | None]) -> None:
-        self.change = change
-        self.replies = self.changed = 0
-
-    def complete(self, request: Request) -> Response:
-        """Reply to one request."""
-        text, prompt = request.messages[-1].text or "", read_request(request)
-        values = {name: value(name, kind, text) for name, kind in prompt.outputs.items()}
-        reply = self.change(prompt, text, values, random.Random(text))
-        self.replies += 1
-        self.changed += reply is not None
-        return respond(request, write(prompt.style, values) if reply is None else reply)
+    return [asked, replies, changed, unread, errors, forged, seconds(time.perf_counter() - started)]
 
 
 def _mutated(prompt: Prompt, text: str, values: dict[str, Any], chance: random.Random) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from knowgap import signatures
 from knowgap.programs.replies.fields import read_fields
 
 FORMS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter}
+_CLOSED = "\n\n[[ ## completed ## ]]"
 
 TEXT = "Ada Moor, a painter & sailor (1871)"
 QUESTIONS = ["Who painted The Grey Ferry?", "Where was she born, and when?"]
@@ -127,10 +127,10 @@ def near_misses(name: str) -> Iterator[NearMiss]:
     ]
     others = fields.keys() - deciding.keys()
     odd += [(field, spelled, deciding) for field in others for spelled in ("hard to say; it depends", None)]
-    for form, replies in (("chat", _chat_replies), ("json", _json_replies)):
+    for form in FORMS:
         for field, spelled, values in odd:
             yield NearMiss(form, f"{field} as {spelled!r}", write(form, {**plain, field: spelled}), values)
-        for what, reply in replies(plain, deciding).items():
+        for what, reply in _replies(form, plain, deciding).items():
             yield NearMiss(form, what, reply, deciding)
 
 
@@ -139,7 +139,7 @@ def write(form: str, values: Mapping[str, Any]) -> str:
     if form == "json":
         return json.dumps(values, ensure_ascii=False)
     sections = (f"[[ ## {name} ## ]]\n{_text(value)}" for name, value in values.items())
-    return "\n\n".join([*sections, "[[ ## completed ## ]]"])
+    return "\n\n".join(sections) + _CLOSED
 
 
 def _text(value: Any) -> str:
@@ -156,46 +156,38 @@ def _other(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: others.get(type(value), lambda v: v[:1])(value) for name, value in values.items()}
 
 
-def _chat_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:
-    """Replies to a prompt in DSPy's chat format."""
-    whole, whole_of_other = write("chat", values), write("chat", _other(values))
-    return {
+def _replies(form: str, values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:
+    """Replies to a prompt in a form: first those that are odd in both, then those that are odd in this one."""
+    indented = json.dumps(values, indent=2, ensure_ascii=False)
+    whole, draft = write(form, values), write(form, _other(values))
+    replies = {
         "as asked": whole,
-        "no closing marker": whole.removesuffix("\n\n[[ ## completed ## ]]"),
-        "markers without spaces": whole.replace("[[ ## ", "[[##").replace(" ## ]]", "##]]"),
-        "markers in capitals": "\n".join(line.upper() if "[[" in line else line for line in whole.splitlines()),
-        "markers in bold": "\n".join(f"**{line}**" if "[[" in line else line for line in whole.splitlines()),
-        "value behind its marker": whole.replace(" ## ]]\n", " ## ]] "),
-        "chatter": f"Sure! Here is what I found.\n\n{whole}\n\nLet me know if you need more.",
-        "thoughts first": f"<think>\nI need {{fields}}.\n{write('chat', _other(values))}\n</think>\n\n{whole}",
         "in a code fence": f"```\n{whole}\n```",
-        "a draft first": whole_of_other.rpartition("\n\n")[0] + "\n\n" + whole,
-        "goes on behind its end": f"{whole}\n\nYour input fields are:\n\n{whole_of_other}",
-        "other order": write("chat", dict(reversed(values.items()))),
-        "deciding fields alone": write("chat", deciding),
-        "as JSON": write("json", values),
-        "as JSON in a code fence": f"```json\n{json.dumps(values, indent=2)}\n```",
+        "chatter": f"Sure! Here is what I found.\n\n{whole}\n\nLet me know if {{anything}} is missing.",
+        "thoughts first": f"<think>\nI need {{fields}}.\n{draft}\n</think>\n\n{whole}",
+        "a draft first": f"{draft.removesuffix(_CLOSED)}\n\nChecked again:\n\n{whole}",
+        "other order": write(form, dict(reversed(values.items()))),
+        "deciding fields alone": write(form, deciding),
         "as labels": _labels(values, "{}: {}"),
-        "as bold labels": _labels(values, "**{}:** {}"),
-        "as bold words": _labels(values, "**{}**: {}"),
-        "as headings": _labels(values, "## {}\n{}\n"),
+        "as JSON in a code fence": f"```json\n{indented}\n```",
     }
-
-
-def _json_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:
-    """Replies to a prompt in DSPy's JSON format."""
-    whole, indented = write("json", values), json.dumps(values, indent=2, ensure_ascii=False)
-    return {
-        "as asked": whole,
-        "in a code fence": f"```json\n{indented}\n```",
-        "chatter": f"Here is the JSON you asked for:\n\n{whole}\n\nLet me know if {{anything}} is missing.",
-        "thoughts first": f"<think>{write('json', _other(values))}</think>{whole}",
-        "a draft first": f"First: {write('json', _other(values))}\nChecked again: {whole}",
+    if form == "chat":
+        return replies | {
+            "no closing marker": whole.removesuffix(_CLOSED),
+            "markers without spaces": whole.replace("[[ ## ", "[[##").replace(" ## ]]", "##]]"),
+            "markers in capitals": "\n".join(line.upper() if "[[" in line else line for line in whole.splitlines()),
+            "markers in bold": "\n".join(f"**{line}**" if "[[" in line else line for line in whole.splitlines()),
+            "value behind its marker": whole.replace(" ## ]]\n", " ## ]] "),
+            "goes on behind its end": f"{whole}\n\nYour input fields are:\n\n{draft}",
+            "as JSON": write("json", values),
+            "as bold labels": _labels(values, "**{}:** {}"),
+            "as bold words": _labels(values, "**{}**: {}"),
+            "as headings": _labels(values, "## {}\n{}\n"),
+        }
+    return replies | {
         "as a Python dictionary": str(dict(values)),
         "comma before the brace": f"{indented[:-2]},\n}}",
         "no closing brace": whole[:-1],
-        "other order": write("json", dict(reversed(values.items()))),
-        "deciding fields alone": write("json", deciding),
         "keys in capitals": write("json", {name.capitalize(): value for name, value in values.items()}),
         "keys with spaces": write("json", {name.replace("_", " "): value for name, value in values.items()}),
         "one more key": write("json", {**values, "note_to_user": "fine"}),
@@ -203,7 +195,6 @@ def _json_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dic
         "in a list": f"[{whole}]",
         "typographic quotes": " ".join(indented.split()).replace(' "', " “").replace('"', "”"),
         "as markers": write("chat", values),
-        "as labels": _labels(values, "{}: {}"),
     }
 
 
@@ -220,11 +211,8 @@ def _plain(value: Any) -> Any:
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Yield the table of replies and what was read of them."""
-    replies, read = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for name, signature in list(all_signatures().items())[: 4 if options.quick else None]:
-        for case in near_misses(name):
-            for row in ((name, case.form), ("all", case.form)):
-                replies[row] += 1
-                read[row] += is_read(case, read_fields(signature, case.reply))
-    rows = [[*row, replies[row], read[row]] for row in sorted(replies, key=lambda row: row[0] == "all")]
-    yield Table("Replies that are nearly right", ["signature", "form", "replies", "read"], rows)
+    known = list(all_signatures().items())[: 4 if options.quick else None]
+    cases = [(case, read_fields(signature, case.reply)) for name, signature in known for case in near_misses(name)]
+    read = [(case.form, is_read(case, outputs)) for case, outputs in cases]
+    rows = [[form, sum(own == form for own, _ in read), read.count((form, True))] for form in FORMS]
+    yield Table("Replies that are nearly right", ["form", "replies", "read"], rows)

@@ -1,7 +1,7 @@
 """Run all benchmarks, or those that are named: `python benchmarks/run.py concurrency retrieval --quick`.
 
-Each benchmark is a module in this folder with `add_arguments(group)`, if it has options, and `measure(options)`, which
-yields tables; the report prints its docstring above them.
+Each benchmark is a module in this folder with `measure(options)`, which yields tables; the report prints its docstring
+above them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import psutil
-from table import note, seconds
 
 from knowgap.lms import quiet_dspy
 
@@ -26,27 +25,29 @@ BENCHMARKS = ("concurrency", "service", "mutations", "retrieval", "embedded", "e
 
 def main() -> None:
     """Read the command line, run the benchmarks, and print each table as soon as it is there."""
-    modules = {name: importlib.import_module(name) for name in BENCHMARKS}
     parser = argparse.ArgumentParser(description="Benchmarks of knowgap: tables in Markdown on standard output.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run: {', '.join(BENCHMARKS)} (all)")
     parser.add_argument("--quick", action="store_true", help="small sizes: minutes instead of an hour or more")
     parser.add_argument("--data", type=Path, help="folder of hotpotqa/, 2wikimultihopqa/, strategyqa/ in their layouts")
-    for name, module in modules.items():
-        if hasattr(module, "add_arguments"):
-            module.add_arguments(parser.add_argument_group(name))
+    parser.add_argument("--count", type=int, help="questions of each data set or program, mutated replies, or kills")
+    parser.add_argument("--programs", nargs="+", help="the programs that are measured")
+    parser.add_argument("--parts", nargs="+", help="retrieval: gold, codes, size; kills: kinds of jobs (all)")
+    parser.add_argument("--passages", type=int, nargs="+", help="retrieval: sizes of large indexes (50,000 200,000)")
+    parser.add_argument("--encoder", help="retrieval: folder or hub name of another bi-encoder")
+    parser.add_argument("--seconds", type=float, help="service: how long each is asked (120)")
+    parser.add_argument("--delay-ms", type=float, default=200.0, help="how long the delayed server takes (200)")
     options = parser.parse_args()
     names = options.names or BENCHMARKS
-    if unknown := [name for name in names if name not in modules]:
+    if unknown := [name for name in names if name not in BENCHMARKS]:
         parser.error(f"there is no benchmark {unknown[0]!r}: choose among {', '.join(BENCHMARKS)}")
     quiet_dspy()  # without a cache on disk, so that no answer comes from an earlier run
     show = functools.partial(print, flush=True)
     show(f"# Benchmarks\n\n{_describe_machine()}\n")
     for name in names:
-        module, started = modules[name], time.perf_counter()
+        module = importlib.import_module(name)
         show(f"## {name}\n\n{(module.__doc__ or '').strip()}\n")
         for table in module.measure(options):
             show(table.markdown())
-        note(f"{name}: {seconds(time.perf_counter() - started)}")
 
 
 def _describe_machine() -> str:

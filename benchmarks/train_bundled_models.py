@@ -8,10 +8,10 @@ Of HotpotQA, 2WikiMultihopQA and squadshifts, it takes the training files that a
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 
 def main() -> None:
@@ -22,21 +22,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the trained models")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    done = {part: train(part, options.data, options.output, options.seed) for part in options.parts}
-    sys.stdout.write(json.dumps(done, indent=1) + "\n")
-
-
-def train(part: str, data: Path, output: Path, seed: int = 0) -> dict[str, Any]:
-    """Train one of the models; returns what was done, JSON-ready."""
-    if part == "relevance":
-        from bundled_models.relevance import train_relevance
-
-        delta, pairs = train_relevance(data, output, seed)
-        return {"delta": delta, "pairs": pairs}
-    from bundled_models.reading import READING_CONFIG, train_reading
-
-    result = train_reading(data, output / "reading", READING_CONFIG.model_copy(update={"seed": seed}))
-    return {"steps": result.steps, "final_loss": result.final_loss}
+    for part in options.parts:
+        done = importlib.import_module(f"bundled_models.{part}").train(options.data, options.output, options.seed)
+        sys.stdout.write(f"{part}: {json.dumps(done)}\n")
 
 
 if __name__ == "__main__":

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-import dspy
 from fictional.articles import write_articles
 from fictional.questions import ask_questions
 from fictional.world import World
 
 from knowgap.compiling.data.dataset import SPLITS
 
+_FIELDS = ("id", "question", "answer", "type", "gold_ids", "evidences", "decomposition")
 SAMPLE = Path(__file__).parents[1] / "compile" / "data" / "sample"
 
 
@@ -30,21 +28,14 @@ def write_dataset(folder: Path, seed: int = 0) -> None:
         seed: its three worlds go to train, dev and test, so that the splits share no entity.
     """
     worlds = [World(len(SPLITS) * seed + place) for place in range(len(SPLITS))]
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "corpus.jsonl", (passage.to_dict() for world in worlds for passage in write_articles(world)))
+    files = {"corpus": [passage.to_dict() for world in worlds for passage in write_articles(world)]}
     for split, world in zip(SPLITS, worlds, strict=True):
-        _write(folder / f"{split}.jsonl", map(_record, ask_questions(world)))
-
-
-def _record(example: dspy.Example) -> dict[str, Any]:
-    """A question in the layout of users' own JSON Lines."""
-    fields = ("id", "question", "answer", "type", "gold_ids", "evidences", "decomposition")
-    return {field: example.aliases if field == "answer" else example[field] for field in fields}
-
-
-def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
-    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    path.write_text("".join(lines), encoding="utf-8", newline="\n")
+        asked = ask_questions(world)
+        files[split] = [{f: each.aliases if f == "answer" else each[f] for f in _FIELDS} for each in asked]
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, records in files.items():
+        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
-from table import note
-
 from bundled_models.reading_examples import ReadingExample, read_examples
+
+from knowgap.cli.display import line_progress
 from knowgap.compiling.training.config import TrainingConfig
-from knowgap.compiling.training.fit import TrainingResult, fit
+from knowgap.compiling.training.fit import fit
 from knowgap.lms.embedded.span_head import joined, tokenize_pairs
 from knowgap.retrieval.hub import bfloat16_on, choose_device
 from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder, tokenizer_of, write_weights
@@ -113,13 +113,13 @@ def network() -> Any:
     return SpanReader()
 
 
-def train_reading(data: str | Path, output: str | Path, config: TrainingConfig) -> TrainingResult:
-    """Train a span head, or continue to.
+def train(data: Path, output: Path, seed: int) -> dict[str, Any]:
+    """Train a span head, or continue to; returns how many steps were taken and the last loss, JSON-ready.
 
     Args:
         data: folder of training files; see `read_examples`.
-        output: folder of the finished weights; `SpanHead(output)` loads them.
-        config: the settings of the run.
+        output: its folder `reading` gets the finished weights, which `SpanHead` loads.
+        seed: of the run, in place of the one in `READING_CONFIG`.
 
     Raises:
         DataError: no training file is there, or one holds no JSON records.
@@ -127,7 +127,8 @@ def train_reading(data: str | Path, output: str | Path, config: TrainingConfig) 
     """
     from transformers import Trainer, TrainingArguments
 
-    examples = read_examples(data, config.seed)
+    config = READING_CONFIG.model_copy(update={"seed": seed})
+    examples = read_examples(data, seed)
     made = features(tokenizer_of(minilm_folder()), examples, config)
     digest = hashlib.sha256(repr(examples).encode()).hexdigest()
     facts = {"kind": "span head", "encoder": MINILM_DIGEST, "data": digest}
@@ -139,11 +140,9 @@ def train_reading(data: str | Path, output: str | Path, config: TrainingConfig) 
         given = TrainingArguments(**arguments, weight_decay=0.01, remove_unused_columns=False)
         return Trainer(model=network(), args=given, train_dataset=cast("Any", made), data_collator=collate)
 
-    def report(done: int, total: int, what: str) -> None:
-        if done % max(1, total // 20) == 0:
-            note(f"reading: {done}/{total} {what}")
-
-    return fit(output, config, build, lambda trainer, folder: export(trainer.model, folder), facts, report)
+    shown = line_progress("reading")
+    end = fit(output / "reading", config, build, lambda trainer, folder: export(trainer.model, folder), facts, shown)
+    return {"steps": end.steps, "final_loss": end.final_loss}
 
 
 def export(model: Any, folder: str | Path) -> None:

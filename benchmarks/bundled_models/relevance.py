@@ -70,7 +70,7 @@ class _Candidates(NamedTuple):
     gold: npt.NDArray[np.bool_]
 
 
-def train_relevance(data: str | Path, output: str | Path, seed: int) -> tuple[float, int]:
+def train(data: Path, output: Path, seed: int) -> dict[str, Any]:
     """Train the embedded reranker and write it.
 
     Args:
@@ -79,13 +79,16 @@ def train_relevance(data: str | Path, output: str | Path, seed: int) -> tuple[fl
         seed: of the choice of questions and passages.
 
     Returns:
-        δ, and the number of pairs that the model was trained on.
+        δ, and the number of pairs that the model was trained on, JSON-ready.
 
     Raises:
         DataError: no training file is there, or one holds no JSON records.
     """
     sets = read_question_sets(data, seed)
-    projection = _projection(sets, seed)
+    texts = sorted({text for own in sets for text in own.texts})
+    chosen = np.random.default_rng(seed).permutation(len(texts))[:_PASSAGES_FOR_PROJECTION]
+    states = np.concatenate([of_text for _, of_text in token_vectors([texts[i] for i in chosen])])
+    projection = fit_projection(states, _WIDTH).astype(np.float16)
     features = RelevanceFeatures(projection)
     candidates = [_candidates(own, features) for own in sets]
     delta = _delta(candidates)
@@ -97,14 +100,7 @@ def train_relevance(data: str | Path, output: str | Path, seed: int) -> tuple[fl
         "prior": round(_RETRIEVED * float(np.mean([own.gold.mean() for own in candidates])), 2),
     }
     write_weights(output, NAME, {"projection": projection}, settings)
-    return delta, sum(own.gold.size for own in candidates)
-
-
-def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float16]:
-    texts = sorted({text for own in sets for text in own.texts})
-    chosen = np.random.default_rng(seed).permutation(len(texts))[:_PASSAGES_FOR_PROJECTION]
-    states = token_vectors([texts[i] for i in chosen])
-    return fit_projection(np.concatenate([of_text for _, of_text in states]), _WIDTH).astype(np.float16)
+    return {"delta": delta, "pairs": sum(own.gold.size for own in candidates)}
 
 
 def _candidates(own: QuestionSet, features: RelevanceFeatures) -> _Candidates:
@@ -156,7 +152,7 @@ def _delta(candidates: Sequence[_Candidates]) -> float:
     return float(np.floor(10 * min(lowest)) / 10)
 
 
-def read_question_sets(folder: str | Path, seed: int) -> list[QuestionSet]:
+def read_question_sets(folder: Path, seed: int) -> list[QuestionSet]:
     """Read the training files of a folder, at any depth; from each set at most 250 questions.
 
     Args:
@@ -167,7 +163,7 @@ def read_question_sets(folder: str | Path, seed: int) -> list[QuestionSet]:
     Raises:
         DataError: none of these files is there, or one holds no JSON records.
     """
-    sets = [made for read in (_hotpot, _twowiki, _squadshifts) for made in read(Path(folder), random.Random(seed))]
+    sets = [made for read in (_hotpot, _twowiki, _squadshifts) for made in read(folder, random.Random(seed))]
     if not sets:
         raise DataError(f"{folder}: no training file of HotpotQA, 2WikiMultihopQA or squadshifts is there")
     return sets

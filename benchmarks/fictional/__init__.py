@@ -11,27 +11,3 @@ world is the same to the byte on every machine and version of Python. The splits
 The sample that comes with knowgap is the three worlds of seed 0, one each for train, dev and test;
 `benchmarks/write_sample.py` writes its files, or those of another seed.
 """
-
-from __future__ import annotations
-
-from collections.abc import Iterator
-from itertools import chain, count, islice
-
-import dspy
-
-from fictional.articles import write_articles
-from fictional.questions import ask_questions
-from fictional.world import World
-from knowgap.retrieval.passage import Passage
-
-__all__ = ["stream_passages", "stream_questions"]
-
-
-def stream_passages(n: int) -> Iterator[Passage]:
-    """Write the first `n` passages, one world in memory at a time; all ids differ."""
-    return islice(chain.from_iterable(write_articles(World(number)) for number in count()), n)
-
-
-def stream_questions(n: int) -> Iterator[dspy.Example]:
-    """Ask the first `n` questions, 100 about each world."""
-    return islice(chain.from_iterable(ask_questions(World(number)) for number in count()), n)

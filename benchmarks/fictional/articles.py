@@ -11,9 +11,7 @@ from fictional.names import Dice
 from fictional.world import Entity, World
 from knowgap.retrieval.passage import Passage
 
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-           "December")  # fmt: skip
-_DEMONYM_OF = frozenset({"nationality", "country"})
+_PRONOUNS = {"male": ("he", "his", "him", "son"), "female": ("she", "her", "her", "daughter")}
 
 
 def demonym(country: Entity) -> str:
@@ -29,8 +27,7 @@ def inline(entity: Entity) -> str:
 
 def show_date(day: date, month_first: bool) -> str:
     """Write a date in one of the two English orders."""
-    month = _MONTHS[day.month - 1]
-    return f"{month} {day.day}, {day.year}" if month_first else f"{day.day} {month} {day.year}"
+    return f"{day:%B} {day.day}, {day.year}" if month_first else f"{day.day} {day:%B} {day.year}"
 
 
 def show(subject: Entity, relation: str) -> str:
@@ -54,9 +51,10 @@ def write_articles(world: World) -> list[Passage]:
 def _write(entity: Entity, dice: Dice) -> Passage:
     words = _words(entity)
     facts = [relation for relation, fact in entity.facts.items() if fact.in_own_article]
-    values = {relation: _value_in_text(entity, relation) for relation in facts}
+    values = {relation: show(entity, relation) for relation in facts}
+    values |= {r: inline(entity[r]) for r in facts if isinstance(entity[r], Entity) and r != "nationality"}
     lead = dice.pick([lead for lead in LEADS[entity.kind] if _fields(lead) - words.keys() <= values.keys()])
-    used = _fields(lead) | (_DEMONYM_OF if "demonym" in _fields(lead) else frozenset())
+    used = _fields(lead) | ({"nationality", "country"} if "demonym" in _fields(lead) else frozenset())
     wordings = {r: wordings for r, wordings in IN_OWN_ARTICLE[entity.kind].items() if r not in used}
     sentences = [(dice.pick(wordings[r]), {"o": values[r]}) for r in facts if r in wordings]
     for subject, relation in entity.mentioned:
@@ -72,20 +70,13 @@ def _write(entity: Entity, dice: Dice) -> Passage:
     return Passage(entity.title, entity.title, re.sub(r"\b([Aa]) (?=[aeio]|18\d\d )", r"\1n ", " ".join(text)))
 
 
-def _value_in_text(entity: Entity, relation: str) -> str:
-    named = isinstance(entity[relation], Entity) and relation != "nationality"
-    return inline(entity[relation]) if named else show(entity, relation)
-
-
 def _words(entity: Entity) -> dict[str, str]:
     """The words by which an article refers to its own subject."""
     name = inline(entity)
     noun = "the novel" if entity.kind == "book" else f"the {entity.kind}"
     words = {"name": name, "Name": name[0].upper() + name[1:], "pronoun": noun, "p": f"{noun}'s"}
     if entity.kind == "person":
-        he, his, him, child = (
-            ("he", "his", "him", "son") if entity.gender == "male" else ("she", "her", "her", "daughter")
-        )
+        he, his, him, child = _PRONOUNS[entity.gender]
         words |= {"pronoun": he, "p": his, "him": him, "child": child}
         words["be"] = "was" if "death_date" in entity.facts else "is"
     for relation in ("country", "nationality"):

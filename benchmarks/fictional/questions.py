@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any
 
 import dspy
@@ -91,7 +91,30 @@ def ask_questions(world: World) -> list[dspy.Example]:
 
     A world has facts for about 120.
     """
-    return _Asker(world).ask()
+    asker = _Asker(world)
+    candidates = cycle([asker.by_post(), asker.by_year(), asker.by_name(), asker.by_post(), asker.by_year()])
+    codes = cycle([asker.codes(way) for way in range(4)])
+    ways = {
+        "two_step": asker.chains(2), "three_step": asker.chains(3), "candidates": _in_turn(candidates),
+        "code": _in_turn(codes), "comparison": asker.comparison(), "yes_no": asker.yes_no(),
+        "unanswerable": asker.unanswerable(),
+    }  # fmt: skip
+    examples = [
+        make_example(
+            question=draft.question[0].upper() + draft.question[1:],
+            answers=draft.answers,
+            type=kind,
+            gold_ids=draft.gold,
+            evidences=draft.evidences,
+            decomposition=draft.steps,
+        )
+        for kind, share in MIX.items()
+        for draft in islice(ways[kind], share)
+    ]
+    examples = asker.dice.shuffled(examples)
+    for number, example in enumerate(examples):
+        example.id = f"fictional-{asker.seed}-{asker.split}-{number}"
+    return examples
 
 
 class _Asker:
@@ -108,30 +131,6 @@ class _Asker:
                 if (entity.kind, relation) in wordings.WORKS:
                     self.makers.setdefault((fact.value, relation), []).append(entity)
         self.asked: set[str | tuple[str, ...]] = set()
-
-    def ask(self) -> list[dspy.Example]:
-        ways = {
-            "two_step": self.chains(2), "three_step": self.chains(3),
-            "candidates": _in_turn(self.by_post(), self.by_year(), self.by_name(), self.by_post(), self.by_year()),
-            "code": _in_turn(*(self.codes(way) for way in range(4))), "comparison": self.comparison(),
-            "yes_no": self.yes_no(), "unanswerable": self.unanswerable(),
-        }  # fmt: skip
-        examples = [
-            make_example(
-                question=draft.question[0].upper() + draft.question[1:],
-                answers=draft.answers,
-                type=kind,
-                gold_ids=draft.gold,
-                evidences=draft.evidences,
-                decomposition=draft.steps,
-            )
-            for kind, share in MIX.items()
-            for draft in islice(ways[kind], share)
-        ]
-        examples = self.dice.shuffled(examples)
-        for number, example in enumerate(examples):
-            example.id = f"fictional-{self.seed}-{self.split}-{number}"
-        return examples
 
     def new(self, question: str, *key: str) -> bool:
         """Whether neither the question nor one of that key was asked before; remember both."""
@@ -282,9 +281,7 @@ class _Asker:
             if self.take(self.word(phrase, path), path, named, work.title, str(way), draft=draft):
                 yield draft
 
-    def pairs(
-        self, table: Mapping[tuple[str, str, str], wordings.Three]
-    ) -> Iterator[tuple[list[Entity], list[Any], _Draft]]:
+    def pairs(self, table: Mapping[Any, wordings.Three]) -> Iterator[tuple[list[Entity], list[Any], _Draft]]:
         """Two entities of a kind whose paths along the table's relations are stated, with where these lead."""
         for attempt in self.draws:
             kind, first, second = key = list(table)[attempt % len(table)]
@@ -346,14 +343,9 @@ class _Asker:
                 yield draft
 
 
-def _in_turn(*ways: Iterator[_Draft]) -> Iterator[_Draft]:
-    """Draw from each in turn, and from those that are left when one has no more."""
-    open_ways = list(ways)
-    while open_ways:
-        way = open_ways.pop(0)
-        if draft := next(way, None):
-            open_ways.append(way)
-            yield draft
+def _in_turn(ways: Iterator[Iterator[_Draft]]) -> Iterator[_Draft]:
+    """Draw from each in turn; some have more than others."""
+    return filter(None, (next(way, None) for way in ways))
 
 
 def _mention(entity: Entity, split: int) -> str:

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server that answers up to a number of requests at once after a fixed delay, and counts them.
+"""An OpenAI-compatible server that answers up to a number of requests at once after a fixed delay.
 
 The replies are well-formed for any signature. They keep a method going until its caps: knowledge is always missing,
 notes always improve, and questions fall into two parts, each of which has relevant passages.
@@ -13,9 +13,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
-from urllib.request import urlopen
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.inputs import read_prompt, write_reply
@@ -60,51 +58,29 @@ def _serve(listening: socket.socket, delay: float, at_once: int) -> None:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    slots, answered = asyncio.Semaphore(at_once), 0
+    slots = asyncio.Semaphore(at_once)
 
     async def answer(request: Request) -> JSONResponse:
-        nonlocal answered
         async with slots:
             begun = time.perf_counter()
             body = _reply(await request.json())
             await asyncio.sleep(begun + delay - time.perf_counter())
-            answered += 1
         return JSONResponse(body)
 
-    async def requests(_: Request) -> JSONResponse:
-        nonlocal answered
-        count, answered = answered, 0
-        return JSONResponse(count)
-
-    routes = [Route("/v1/chat/completions", answer, methods=["POST"]), Route("/v1/requests", requests)]
+    routes = [Route("/v1/chat/completions", answer, methods=["POST"])]
     uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="warning")).run(sockets=[listening])
 
 
-@dataclass(frozen=True)
-class Server:
-    """A running server.
-
-    Attributes:
-        api_base: its address for an OpenAI client.
-        delay: seconds from the start of work on a request to its reply.
-    """
-
-    api_base: str
-    delay: float
-
-    def requests(self) -> int:
-        """Return how many requests were answered since the last call of this."""
-        with urlopen(f"{self.api_base}/requests", timeout=60) as response:
-            return int(response.read())
-
-
 @contextmanager
-def delayed_server(delay: float, at_once: int) -> Iterator[Server]:
-    """Run a server in another process, which works on `at_once` requests at the same time; others wait."""
+def delayed_server(delay: float, at_once: int) -> Iterator[str]:
+    """Run a server in another process, which works on `at_once` requests at the same time; others wait.
+
+    Yields its address for an OpenAI client; `delay` is the seconds from the start of work on a request to its reply.
+    """
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listening:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each reply waits for 40 ms
         arguments = (listening, delay, at_once)
         process = multiprocessing.get_context("spawn").Process(target=_serve, args=arguments, daemon=True)
         process.start()
-        yield Server(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", delay)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         process.terminate()

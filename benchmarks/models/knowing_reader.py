@@ -15,23 +15,16 @@ answer. In every act it does what an ideal reader could do from the prompt:
 
 from __future__ import annotations
 
-import random
 import re
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from dspy.lm15 import Request, Response
+from dataclasses import dataclass, replace
+from typing import Any
 
 from knowgap.lms.embedded.inputs import Prompt, strings, write_reply
-from models import read_request, respond
+from knowgap.retrieval.words import content_words, words
 
 UNKNOWN = "unknown"
 _NO_EVIDENCE = ("question", "asked", "searched", "queries", "missing", "style", "sub_answers")
-_FUNCTION_WORDS = frozenset(re.findall(r"\w+", """
-    a an and are as at be been by did do does for from had has have he her his in is it its of on or she that the their
-    they this to was were which who whom whose what when where how with"""))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,19 +45,17 @@ class Fact:
 
 @dataclass(frozen=True)
 class GoldQuestion:
-    """A question with its answer and the facts that the answer rests on."""
+    """A question with its answer and the facts that the answer rests on, or a part of another such question."""
 
     question: str
     answer: str
     facts: tuple[Fact, ...]
+    whole: GoldQuestion | None = None
 
-
-class _Goal(NamedTuple):
-    """What a question or sub-question wants: facts of a gold question, and the answer that they give together."""
-
-    root: GoldQuestion
-    facts: tuple[Fact, ...]
-    answer: str
+    @property
+    def root(self) -> GoldQuestion:
+        """The question of which it is a part, or itself."""
+        return self.whole or self
 
 
 @dataclass
@@ -72,9 +63,9 @@ class _View:
     """A prompt as the reader sees it: the question, what it wants, what is settled, and the words that it has read."""
 
     question: str
-    goal: _Goal
+    goal: GoldQuestion
     settled: list[Fact]
-    words: set[str]
+    read: set[str]
 
     @property
     def open(self) -> list[Fact]:
@@ -84,11 +75,11 @@ class _View:
 
     def has_read(self, name: str) -> bool:
         """Whether every word of a name has been read."""
-        return set(_words(name)) <= self.words
+        return set(words(name)) <= self.read
 
 
 class KnowingReader:
-    """A DSPy engine that answers the acts of `knowgap.signatures` for questions whose evidence it knows.
+    """Answers the acts of `knowgap.signatures` for questions whose evidence it knows.
 
     Args:
         questions: the questions with their gold facts; those without any are answered with what is said of questions
@@ -96,39 +87,31 @@ class KnowingReader:
     """
 
     def __init__(self, questions: Sequence[GoldQuestion]):
-        self._lock = threading.Lock()
-        self._goals = {normal(q.question): _Goal(q, q.facts, q.answer) for q in questions if q.facts}
-        self._asked: dict[tuple[str, str], _Goal] = {}  # by (gold question, sub-question)
+        self._goals = {normal(q.question): q for q in questions if q.facts}
 
-    def complete(self, request: Request) -> Response:
-        """Reply to one request."""
-        prompt = read_request(request)
+    def reply(self, prompt: Prompt, _: str = "") -> str:
+        """Reply to one prompt."""
         question = prompt.inputs.get("question")
         texts = [str(question)] if question else _units(prompt.inputs.get("queries"))
         goals = [self._goals[normal(text)] for text in texts if normal(text) in self._goals]
         if not goals:
-            return respond(request, write_reply(prompt, {n: _nothing(n, kind) for n, kind in prompt.outputs.items()}))
-        goal = goals[0]
-        if goals[1:]:
-            goal = goal._replace(facts=tuple(dict.fromkeys(fact for each in goals for fact in each.facts)))
+            return write_reply(prompt, {name: _nothing(name, kind) for name, kind in prompt.outputs.items()})
+        goal = replace(goals[0], facts=tuple(dict.fromkeys(fact for each in goals for fact in each.facts)))
         view = self._view(goal, {"question": " ".join(texts), **prompt.inputs})
-        return respond(request, write_reply(prompt, self._outputs(prompt, view)))
+        return write_reply(prompt, {name: self._output(name, prompt, view) for name in prompt.outputs})
 
-    def _outputs(self, prompt: Prompt, view: _View) -> dict[str, Any]:
-        return {name: self._output(name, prompt, view) for name in prompt.outputs}
-
-    def _view(self, goal: _Goal, inputs: Mapping[str, Any]) -> _View:
+    def _view(self, goal: GoldQuestion, inputs: Mapping[str, Any]) -> _View:
         units = [normal(unit) for name, value in inputs.items() if name not in _NO_EVIDENCE for unit in _units(value)]
         solved, answers = set[Fact](), []
         for pair in inputs.get("sub_answers") or ():
             asked, answer = normal(str(pair.get("question", ""))), str(pair.get("answer", ""))
-            part = self._asked.get((goal.root.question, asked)) or self._goals.get(asked)
+            part = self._goals.get(asked)
             if part is not None and normal(part.answer) == normal(answer):
                 solved |= {*part.facts}
             answers.append(answer)
         settled = [fact for fact in goal.facts if fact in solved or any(fact.stands_in(unit) for unit in units)]
         question = str(inputs["question"])
-        return _View(question, goal, settled, set(_words(" ".join([question, *answers, *map(str, settled)]))))
+        return _View(question, goal, settled, set(words(" ".join([question, *answers, *map(str, settled)]))))
 
     def _output(self, name: str, prompt: Prompt, view: _View) -> Any:
         inputs, kind, missing = prompt.inputs, prompt.outputs[name], view.open
@@ -169,56 +152,11 @@ class KnowingReader:
             text = _wording(fact, view)
             if not text or normal(text) in before:
                 continue
-            part = _Goal(view.goal.root, (fact,), _short_answer(fact, view.goal))
-            with self._lock:
-                self._goals.setdefault(normal(text), part)
-                self._asked[view.goal.root.question, normal(text)] = part
+            part = GoldQuestion(text, _short_answer(fact, view.goal), (fact,), view.goal.root)
+            self._goals.setdefault(normal(text), part)
             before.add(normal(text))
             texts.append(text)
         return texts[:4]
-
-
-class HesitantReader(KnowingReader):
-    """A knowing reader that misses the end and repeats itself, as small models do; a prompt has one reply.
-
-    Half of the time, it says that something is missing when nothing is, and asks on. A fifth of its extractions and
-    notes repeat what is known instead of what is new; what it has missed it finds when it is shown again.
-    """
-
-    def __init__(self, questions: Sequence[GoldQuestion]):
-        super().__init__(questions)
-        self._missed: set[tuple[str, Fact]] = set()  # by gold question
-
-    def _outputs(self, prompt: Prompt, view: _View) -> dict[str, Any]:
-        values = super()._outputs(prompt, view)
-        draw = random.Random(repr((sorted(prompt.inputs.items(), key=str), [*prompt.outputs])))
-        if not view.open and (said := self._asks_on(prompt, view)) and draw.random() < 0.5:
-            values |= said
-        if {"statements", "note"} & prompt.outputs.keys() and draw.random() < 0.2:
-            values |= self._misses(prompt, view)
-        return values
-
-    def _asks_on(self, prompt: Prompt, view: _View) -> dict[str, Any]:
-        """The outputs by which a reply can say that something is missing."""
-        asked = {text for name in ("asked", "searched") for text in _units(prompt.inputs.get(name))}
-        further = [f"{fact.title}: further facts {n}?" for n in range(1, 9) for fact in view.goal.facts]
-        query = next((text for text in further if text not in asked), further[0])
-        said: dict[str, Any] = {"answerable": False, "finished": False, "needed": True, "query": query}
-        said |= {"missing": query, "queries": [query], "questions": [query]}
-        said["confidence"] = 2 if prompt.outputs.get("confidence", "").startswith("int") else 0.5
-        if {"missing", "finished"} & prompt.outputs.keys() and "queries" not in prompt.outputs:
-            said["answer"] = ""  # beside queries, an answer is a guess
-        return {name: value for name, value in said.items() if name in prompt.outputs}
-
-    def _misses(self, prompt: Prompt, view: _View) -> dict[str, Any]:
-        before = _units(prompt.inputs.get("known") or prompt.inputs.get("best_note") or "")
-        with self._lock:
-            new = {(view.goal.root.question, fact) for fact in view.settled} - self._missed
-            self._missed |= new
-        if not new:
-            return {}
-        said = {"statements": [{"statement": text, "sources": [1]} for text in before], "note": "\n".join(before)}
-        return {name: value for name, value in said.items() if name in prompt.outputs}
 
 
 def _verdict(name: str, view: _View, inputs: Mapping[str, Any]) -> bool:
@@ -246,18 +184,18 @@ def _unsaid(view: _View, inputs: Mapping[str, Any]) -> list[Fact]:
 
 def _wording(fact: Fact, view: _View) -> str:
     """A question for a fact, from words that were read: its title where that was read, and words that it shares."""
-    asked = _ordered(view.question)
+    asked = content_words(view.question)
     if view.has_read(fact.title):
-        title = set(_words(fact.title))
-        shared = [word for word in asked if word in set(_words(fact.sentence)) - title]
+        title = set(words(fact.title))
+        shared = [word for word in asked if word in set(words(fact.sentence)) - title]
         rest = shared or [word for word in asked if word not in title][:6]
         return f"{fact.title}: {' '.join(rest)}?"
-    own = set(_words(str(fact)))
-    words = [word for word in _ordered(" ".join([view.question, *map(str, view.settled)])) if word in own]
-    return f"{' '.join(words)}?" if words else ""
+    own = set(words(str(fact)))
+    shared = [word for word in content_words(" ".join([view.question, *map(str, view.settled)])) if word in own]
+    return f"{' '.join(shared)}?" if shared else ""
 
 
-def _short_answer(fact: Fact, goal: _Goal) -> str:
+def _short_answer(fact: Fact, goal: GoldQuestion) -> str:
     """What a question for one fact is answered with: as the data say, or the name that leads on, or the final answer.
 
     A sentence that holds neither name nor answer, or an answer that the question itself offers, is answered with whole.
@@ -292,12 +230,3 @@ def _units(value: Any) -> list[str]:
     if isinstance(value, (list, tuple)):
         return [text for part in value for text in _units(part)]
     return [] if value is None else strings(value)
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
-
-
-def _ordered(text: str) -> list[str]:
-    """Content words of a text, each once, in their order."""
-    return [word for word in dict.fromkeys(_words(text)) if word not in _FUNCTION_WORDS]

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from fictional import stream_passages, stream_questions
+from fictional import stream_passages
 from fictional.articles import show, write_articles
 from fictional.question_wordings import QUESTIONS, RELATION_NAMES
 from fictional.questions import ask_questions
@@ -20,12 +20,12 @@ def test_the_sample_files_are_what_the_generator_writes(tmp_path):
     assert written == {path.name: path.read_bytes() for path in SAMPLE.iterdir()}
 
 
-def test_streams_repeat_no_id_and_name_passages_that_are_there():
+def test_worlds_repeat_no_id_and_name_passages_that_are_there():
     passages = list(stream_passages(2000))
     assert len({p.id for p in passages}) == 2000
-    questions = list(stream_questions(700))
-    assert len({e.id for e in questions}) == len(questions) == 700
-    assert {id for e in questions[:250] for id in e.gold_ids} <= {p.id for p in passages[:940]}
+    questions = [example for number in range(6) for example in ask_questions(World(number))]
+    assert len({e.id for e in questions}) == len(questions) == 600
+    assert {id for e in questions for id in e.gold_ids} <= {p.id for p in passages}
 
 
 @pytest.fixture(scope="module", params=CHECKED)

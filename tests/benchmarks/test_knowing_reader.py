@@ -6,6 +6,7 @@ from typing import Any
 
 import dspy
 import pytest
+from models import Engine
 from models.knowing_reader import Fact, GoldQuestion, KnowingReader
 
 from knowgap import Passage, get_program, signatures
@@ -22,7 +23,7 @@ GOLD = [("Orle Rising", "It was directed by Ada Venn."), ("Ada Venn", "Ada Venn 
 
 def knowing_lm() -> Any:
     known = [GoldQuestion(QUESTION, "Tarn", tuple(Fact(*fact) for fact in GOLD))]
-    return dspy.LM("test/knowing", engine=KnowingReader(known), cache=False, num_retries=0)
+    return dspy.LM("test/knowing", engine=Engine(KnowingReader(known).reply), cache=False, num_retries=0)
 
 
 @pytest.mark.parametrize("name", ["migres", "adaptive_note", "ircot"])

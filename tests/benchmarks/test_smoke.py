@@ -51,7 +51,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.mark.long
 def test_every_methods_critical_path_is_printed():
-    report, log = run("concurrency", "--delay-ms", "5", "--repeat", "1")
+    report, log = run("concurrency", "--delay-ms", "5", "--count", "1")
     assert "Machine: " in report
     assert "Traceback" not in log
     [paths] = tables(report).values()
@@ -62,9 +62,8 @@ def test_every_methods_critical_path_is_printed():
 
 @pytest.mark.long
 def test_engines_and_what_becomes_of_evidence_are_measured_on_data_of_ones_own(data: Path):
-    named = ("--data", str(data), "--evidence-data", "HotpotQA", "--evidence-programs", "rag", "migres")
-    sizes = ("--passages", "40", "--queries", "2")
-    report, _ = run("retrieval", "evidence", *named, *sizes)
+    sizes = ("--passages", "40", "--count", "2")
+    report, _ = run("retrieval", "evidence", "embedded", "--data", str(data), "--programs", "rag", "migres", *sizes)
     found = tables(report)
     assert all(found.values())
     [figures] = [rows for rows in found.values() if "shown" in rows[0]]
@@ -81,7 +80,7 @@ def test_near_misses_are_read_and_mutated_replies_raise_nothing():
 
 @pytest.mark.long
 def test_killed_jobs_end_with_the_same_result():
-    [rows] = tables(run("kills", "--jobs", "eval", "index update", "--job-kills", "2")[0]).values()
+    [rows] = tables(run("kills", "--parts", "eval", "index", "--count", "2")[0]).values()
     for row in rows:
         assert int(row["kills"]) >= 2
         assert row["ended"] == row["identical"] != "0"
@@ -89,14 +88,11 @@ def test_killed_jobs_end_with_the_same_result():
 
 
 @pytest.mark.long
-def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left():
-    sizes = ("--service-seconds", "1", "--service-clients", "2", "--service-delay-ms", "50")
-    report, _ = run("service", "--service-programs", "adaptive_note", *sizes)
-    [rates], [ended] = tables(report).values()
+def test_a_service_is_measured_beside_the_program():
+    report, _ = run("service", "--programs", "adaptive_note", "--seconds", "1", "--delay-ms", "50")
+    [[rates]] = tables(report).values()
     assert float(rates["served, questions/s"]) > 0
-    assert ended["answers lost"] == "0"
-    assert ended["calls of the model"] == ended["calls of answers that came"] != "0"
-    assert ended["calls 1 s later"] == "0"
+    assert rates["calls per question"] == "8"
 
 
 @pytest.mark.long

@@ -1,1 +1,0 @@
-"""The weights of the embedded parts."""
