@@ -16,7 +16,7 @@ from pathlib import Path
 
 import dspy
 from models import Engine
-from models.knowing_reader import Fact, GoldQuestion, KnowingReader, normal
+from models.knowing_reader import Fact, GoldQuestion, HesitantReader, KnowingReader, normal
 from table import FILES, Table, note, real_file
 
 from knowgap.compiling import evaluate
@@ -28,11 +28,12 @@ from knowgap.retrieval import ColBERTIndex
 
 TASKS = {"HotpotQA": "multi_hop", "2WikiMultihopQA": "multi_hop_deep"}
 """The data sets, each with the family of tasks whose presets it is asked with where a program has these."""
+READERS = {"knowing": KnowingReader, "hesitant": HesitantReader}
 PROGRAMS = ("knowgap", "rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """A table for each data set."""
+    """A table for each data set and reader."""
     limit = options.count or (20 if options.quick else None)
     for name, task in TASKS.items():
         if (path := real_file(options, FILES[name])) is None:
@@ -40,13 +41,14 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         data, gold = load_dataset(path, split_as="dev", limit=limit), _gold_questions(path)
         with tempfile.TemporaryDirectory() as folder:
             index = ColBERTIndex.build(data.corpus, Path(folder) / "index")
-            rows = []
-            for program in options.programs or PROGRAMS:
-                rows.append([program, *_figures(program, index, task, data, KnowingReader(gold))])
-                note(" ".join(rows[-1]))
-            size = f"{len(data.splits['dev'])} questions over {len(data.corpus)} paragraphs"
-            columns = ["program", "found", "shown", "used", "answered", "calls", "tokens", "calls / right"]
-            yield Table(f"{name}: {size}", columns, rows)
+            for reader in options.readers:
+                rows = []
+                for program in options.programs or PROGRAMS:
+                    rows.append([program, *_figures(program, index, task, data, READERS[reader](gold))])
+                    note(" ".join(rows[-1]))
+                size = f"{len(data.splits['dev'])} questions over {len(data.corpus)} paragraphs"
+                columns = ["program", "found", "shown", "used", "answered", "calls", "tokens", "calls / right"]
+                yield Table(f"{name}, {reader} reader: {size}", columns, rows)
 
 
 def _figures(name: str, index: ColBERTIndex, task: str, data: Dataset, reader: KnowingReader) -> list[str]:

@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of hotpotqa/, 2wikimultihopqa/, strategyqa/ in their layouts")
     parser.add_argument("--count", type=int, help="questions of each data set or program, mutated replies, or kills")
     parser.add_argument("--programs", nargs="+", help="the programs that are measured")
+    parser.add_argument("--readers", nargs="+", default=["knowing"], help="evidence: knowing, hesitant (knowing)")
     parser.add_argument("--parts", nargs="+", help="retrieval: gold, codes, size; kills: kinds of jobs (all)")
     parser.add_argument("--passages", type=int, nargs="+", help="retrieval: sizes of large indexes (50,000 200,000)")
     parser.add_argument("--encoder", help="retrieval: folder or hub name of another bi-encoder")

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from bundled_models.reading_examples import paragraphs_of, records
 from table import note
 
-from bundled_models.reading_examples import paragraphs_of, records
 from knowgap.compiling.data.records import read_records
 from knowgap.errors import DataError
 from knowgap.retrieval.colbert import fit_projection

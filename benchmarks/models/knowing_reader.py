@@ -15,6 +15,7 @@ answer. In every act it does what an ideal reader could do from the prompt:
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -98,7 +99,10 @@ class KnowingReader:
             return write_reply(prompt, {name: _nothing(name, kind) for name, kind in prompt.outputs.items()})
         goal = replace(goals[0], facts=tuple(dict.fromkeys(fact for each in goals for fact in each.facts)))
         view = self._view(goal, {"question": " ".join(texts), **prompt.inputs})
-        return write_reply(prompt, {name: self._output(name, prompt, view) for name in prompt.outputs})
+        return write_reply(prompt, self._outputs(prompt, view))
+
+    def _outputs(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+        return {name: self._output(name, prompt, view) for name in prompt.outputs}
 
     def _view(self, goal: GoldQuestion, inputs: Mapping[str, Any]) -> _View:
         units = [normal(unit) for name, value in inputs.items() if name not in _NO_EVIDENCE for unit in _units(value)]
@@ -157,6 +161,48 @@ class KnowingReader:
             before.add(normal(text))
             texts.append(text)
         return texts[:4]
+
+
+class HesitantReader(KnowingReader):
+    """A knowing reader that misses the end and repeats itself, as small models do; a prompt has one reply.
+
+    Half of the time, it says that something is missing when nothing is, and asks on. A fifth of its extractions and
+    notes repeat what is known instead of what is new; what it has missed it finds when it is shown again.
+    """
+
+    def __init__(self, questions: Sequence[GoldQuestion]):
+        super().__init__(questions)
+        self._missed: set[tuple[str, Fact]] = set()  # by gold question
+
+    def _outputs(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+        values = super()._outputs(prompt, view)
+        draw = random.Random(repr((sorted(prompt.inputs.items(), key=str), [*prompt.outputs])))
+        if not view.open and (said := self._asks_on(prompt, view)) and draw.random() < 0.5:
+            values |= said
+        if {"statements", "note"} & prompt.outputs.keys() and draw.random() < 0.2:
+            values |= self._misses(prompt, view)
+        return values
+
+    def _asks_on(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+        """The outputs by which a reply can say that something is missing."""
+        asked = {text for name in ("asked", "searched") for text in _units(prompt.inputs.get(name))}
+        further = [f"{fact.title}: further facts {n}?" for n in range(1, 9) for fact in view.goal.facts]
+        query = next((text for text in further if text not in asked), further[0])
+        said: dict[str, Any] = {"answerable": False, "finished": False, "needed": True, "query": query}
+        said |= {"missing": query, "queries": [query], "questions": [query]}
+        said["confidence"] = 2 if prompt.outputs.get("confidence", "").startswith("int") else 0.5
+        if {"missing", "finished"} & prompt.outputs.keys() and "queries" not in prompt.outputs:
+            said["answer"] = ""  # beside queries, an answer is a guess
+        return {name: value for name, value in said.items() if name in prompt.outputs}
+
+    def _misses(self, prompt: Prompt, view: _View) -> dict[str, Any]:
+        before = _units(prompt.inputs.get("known") or prompt.inputs.get("best_note") or "")
+        new = {(view.goal.root.question, fact) for fact in view.settled} - self._missed
+        self._missed |= new
+        if not new:
+            return {}
+        said = {"statements": [{"statement": text, "sources": [1]} for text in before], "note": "\n".join(before)}
+        return {name: value for name, value in said.items() if name in prompt.outputs}
 
 
 def _verdict(name: str, view: _View, inputs: Mapping[str, Any]) -> bool:
