@@ -17,14 +17,6 @@ _PERMALINK = {"¶", "#", "§", "🔗", "↑"}
 _BLOCKS = "address aside blockquote center dd details dialog dl dt fieldset figure footer form header hgroup main menu"
 _BLOCKS += " nav search summary"  # of which markdownify would join most to what follows
 _PARTING = f"{_BLOCKS} article dir div figcaption h1 h2 h3 h4 h5 h6 hr li ol p pre section table ul"
-_ENDED = [  # start tags, the open elements that they end, and the elements within which they do (HTML, 13.1.2.4)
-    (_PARTING, "p", "button table"),
-    ("li", "li", "menu ol table ul"),
-    ("dd dt", "dd dt", "dl table"),
-    ("td th", "caption td th", "table"),
-    ("tr", "caption td th tr", "table"),
-    ("tbody tfoot thead", "caption tbody td tfoot th thead tr", "table"),
-]
 _WIDEST = 1000  # columns of a merged cell, as in browsers
 _SHORT = 400  # the most characters of a bar of navigation or a footer by its name
 
@@ -35,9 +27,10 @@ def read_html(content: str) -> Text:
     Merged cells of a table are repeated in each place that they cover. Permalinks, navigation and the page's footer are
     left out.
     """
+    from bs4 import BeautifulSoup
     from bs4.element import Declaration, ProcessingInstruction
 
-    soup = _parsed(content)
+    soup = BeautifulSoup(content, "lxml")
     title = _words(soup.title) if soup.title else ""
     if styled := soup.find("p", class_="word-title"):  # in the style "Title" of a Word file
         title = _words(styled.extract())
@@ -67,25 +60,6 @@ def read_html(content: str) -> Text:
             _spread_out(table, soup)
     text, title = (without_private(each).replace("\xa0", " ").strip() for each in (_markdown(soup), title))
     return Text(text, title, markdown=True)
-
-
-def _parsed(content: str) -> Any:
-    """The elements of a page; those whose end tags are left out, which html.parser keeps open, end where they may."""
-    from bs4 import BeautifulSoup
-
-    ended = [tuple({*names.split()} for names in rule) for rule in _ENDED]
-
-    class Page(BeautifulSoup):
-        def handle_starttag(self, name: str, *args: Any, **more: Any) -> Any:
-            for starts, ends, within in ended:
-                while name in starts:
-                    around = next((tag.name for tag in reversed(self.tagStack) if tag.name in ends | within), "")
-                    if around not in ends:
-                        break
-                    self.handle_endtag(around)
-            return super().handle_starttag(name, *args, **more)
-
-    return Page(content, "html.parser")
 
 
 def _spread_out(table: Any, soup: Any) -> None:
