@@ -21,7 +21,6 @@ _LONGEST_CELL = 64_000_000
 _UNSAVED = re.compile(  # a formula without its value, which is not an empty text
     rb'<c\b(?![^>]*t="str")[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>'
 )
-_TOLD = re.compile(r"sep=(.)[ \t]*(?=\n)")  # as Excel is told the separator
 
 
 def read_sheets(content: bytes) -> Text:
@@ -48,10 +47,8 @@ def read_table(text: str) -> Text:
     The separator is the tab, semicolon, bar or comma that gives the most of the first 20 rows the same number of cells.
     """
     csv.field_size_limit(_LONGEST_CELL)
-    told = _TOLD.match(text)
-    text = text[told.end() :] if told else text
     try:
-        separator = told[1] if told else max("\t;|,", key=lambda each: _regularity(text, each))
+        separator = max("\t;|,", key=lambda each: _regularity(text, each))
         rows = [_filled(dict(enumerate(row))) for row in _split(text, separator)]
     except csv.Error as error:
         raise Unreadable(f"is no CSV ({error})") from error
