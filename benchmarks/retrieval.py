@@ -23,7 +23,7 @@ from table import FILES, Table, note, real_file, seconds
 from knowgap.compiling.data import build_index, load_dataset
 from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
 from knowgap.compiling.evaluation.statistics import mean_interval
-from knowgap.retrieval import EmbeddedReranker, rank_hits
+from knowgap.retrieval import Reranker, make_reranker, rank_hits
 from knowgap.retrieval.colbert import fit_checkpoint
 from knowgap.retrieval.index.vectors import Vectors, fixed_point, maxsim, nearest
 from knowgap.retrieval.passage import Hit
@@ -37,11 +37,14 @@ _ASKED = "The display keeps showing {} since this morning, and the operator cann
 
 
 def _gold(options: argparse.Namespace, folder: Path) -> Table:
-    """What the engines find of gold paragraphs, and the embedded reranker among what ColBERT finds."""
+    """What the engines find of gold paragraphs, and rerankers among what ColBERT and the default engine find."""
     limit = options.count or (50 if options.quick else None)
     engines: dict[str, dict[str, Any]] = {name: {"engine": name} for name in ENGINES}
     if options.encoder:
         engines[f"dense, {Path(options.encoder).name}"] = {"engine": "dense", "encoder": options.encoder}
+    rerankers = {"colbert": make_reranker("embedded")}
+    if options.reranker:
+        rerankers["hybrid"] = make_reranker(options.reranker)
     rows = []
     for data_name, pattern in FILES.items():
         if (file := real_file(options, pattern)) is None:
@@ -55,9 +58,10 @@ def _gold(options: argparse.Namespace, folder: Path) -> Table:
             started = time.process_time()
             found = index.search(questions, _RETRIEVED)
             rows.append([data_name, name, *_found(examples, found, started)])
-            if name == "colbert":
-                found = map(partial(_reranked, EmbeddedReranker()), questions, found)
-                rows.append([data_name, "colbert, reranked", *_found(examples, found, started)])
+            if name in rerankers:
+                found = map(partial(_reranked, rerankers[name]), questions, found)
+                label = Path(options.reranker).name if name == "hybrid" else "reranked"
+                rows.append([data_name, f"{name}, {label}", *_found(examples, found, started)])
     said = f"Intervals are bootstrapped over questions. CPU: of a question, asked for {_RETRIEVED} passages."
     columns = ["data", "engine", "questions", "recall@2 [95%]", "recall@5 [95%]", "recall@10 [95%]", "MRR [95%]", "CPU"]
     return Table("Gold paragraphs among the pooled paragraphs of all questions", columns, rows, [said])
@@ -72,7 +76,7 @@ def _found(examples: Sequence[Any], found: Iterable[Sequence[Hit]], started: flo
     return [len(examples), *map(mean_interval, measures), seconds(spent)]
 
 
-def _reranked(reranker: EmbeddedReranker, question: str, hits: Sequence[Hit]) -> list[Hit]:
+def _reranked(reranker: Reranker, question: str, hits: Sequence[Hit]) -> list[Hit]:
     scores = reranker.score([(question, str(hit.passage)) for hit in hits])
     return rank_hits([(hit.passage, score) for hit, score in zip(hits, scores, strict=True)], len(hits))
 

@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", help="retrieval: gold, codes, size; kills: kinds of jobs (all)")
     parser.add_argument("--passages", type=int, nargs="+", help="retrieval: sizes of large indexes (50,000 200,000)")
     parser.add_argument("--encoder", help="retrieval: folder or hub name of another bi-encoder")
+    parser.add_argument("--reranker", help="retrieval: folder or hub name of a cross-encoder, for the default engine")
     parser.add_argument("--seconds", type=float, help="service: how long each is asked (120)")
     parser.add_argument("--delay-ms", type=float, default=200.0, help="how long the delayed server takes (200)")
     options = parser.parse_args()
