@@ -42,6 +42,8 @@ ANSWERS = [
     ("[[ ## answer ## ]]\n{answer}\n\n[[ ## completed ## ]]", None),
     ("[[ ## answer ## ]]\n…\n\n[[ ## completed ## ]]", None),
     ("<answer>Ada Moor</answer>", "Ada Moor"),
+    ("[[ ## completed ## ]]\n[[ ## answer ## ]]\nAda Moor", "Ada Moor"),
+    ("Ada Moor\nBo Reed\nIda Bell\nTom Hale", "Ada Moor\nBo Reed\nIda Bell\nTom Hale"),
     ('{"reasoning": "It was Ada Moor."}', None),
     ("Mark the answer as:\n" * 40, None),
     ("", None),
@@ -52,6 +54,7 @@ VERDICTS = [
     ("Yes.", None),  # JSON is asked for
     ("[[ ## relevant ## ]]\nNot relevant", False),
     ("[[ ## relevant ## ]]\nIrrelevant.", False),
+    ("[[ ## relevant ## ]]\nRelevant.", True),
     ("[[ ## relevant ## ]]\nIt names the painter, so it is true.", True),
     ("[[ ## relevant ## ]]\nyes or no", None),
     ("[[ ## relevant ## ]]\nTrue/False", None),
@@ -86,6 +89,7 @@ REASONED = [  # the last complete set before the end of the reply counts
 )
 def test_the_deciding_field_of_a_reply(signature, field, reply, value):
     outputs = read_fields(signature, reply)
+    assert (outputs is None) is (value is None)
     assert (outputs and outputs[field]) == value
 
 

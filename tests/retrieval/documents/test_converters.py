@@ -191,6 +191,7 @@ APART = [
         ("CSV", '"town";"founded, in, or, about"\nTarn;1931\n', "town: Tarn; founded, in, or, about: 1931"),
         ("CSV", "Prices in May, June\nname;price\nOrle;1,50\nTarn;2,75\n", "Prices in May, June\n" + PRICES),
         ("CSV", "sep=;\nname;price\nOrle;1,50\nTarn;2,75\n", "sep=\n" + PRICES),
+        ("CSV", "name;price\nOrle;1,50\nTarn;2,75\nVenn;4;new\n", PRICES + "\nname: Venn; price: 4; new"),
         ("CSV", 'name, price\nOrle, "1,50"\nTarn, "2,75"\n', PRICES),
         ("CSV", f"a,b\nOrle,{'A long book. ' * 20_000}\n", f"a: Orle; b: {('A long book. ' * 20_000).strip()}"),
     ],

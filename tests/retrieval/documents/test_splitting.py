@@ -63,6 +63,10 @@ def test_passages_overlap_by_a_sentence_where_the_text_was_cut():
 
 LINES = {
     "a log": [f"2024-05-{n % 28 + 1:02} 12:00:{n:02} pump{n:02} pressure {n} bar, all is well" for n in range(60)],
+    "short lines": [
+        *(f"Item {letter}" for letter in "abcdefghijklmnopqrstuvwxyz"),
+        *(f"\nThe passage with the number {n} stands for itself, alone, between blank lines.\n" for n in range(9)),
+    ],
     "columns": [
         f"Town{n:02}    founded in {1200 + n}      Mayor Name {n:02}      {5000 + n} people" for n in range(60)
     ],
@@ -71,8 +75,9 @@ LINES = {
 
 @pytest.mark.parametrize("kind", LINES)
 def test_a_row_of_plain_text_stays_a_line(kind):
-    found = [line for passage, _ in split("\n".join(LINES[kind])) for line in passage.text.split("\n")]
-    assert {*found} == {*LINES[kind]}
+    text = "\n".join(LINES[kind])
+    found = [line for passage, _ in split(text) for line in passage.text.split("\n")]
+    assert {*found} == {*text.split("\n")}
 
 
 def test_headings_are_titles_and_a_short_section_is_one_passage():

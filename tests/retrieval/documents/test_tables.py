@@ -186,6 +186,11 @@ TAG_LINES = ["Tag: HI-1; Owner: Ada", "Tag: HI-2; Model: T14; Owner: Jon Reth", 
         ([["#", "Part", "2020"], ["1", "Pump", "5"]], [GRID], ["#: 1; Part: Pump; 2020: 5"]),
         ([["Tarn", "1931", "Ada"], ["Orle", "1902", ""]], [GRID], ["Tarn; 1931; Ada", "Orle; 1902; –"]),
         ([["Tarn", "7", "Ada"], ["Orle", "", "Bo"]], [GRID], ["Tarn; 7; Ada", "Orle; –; Bo"]),
+        (
+            [["Fees", "", ""], *TAGS[:1], ["HI-1", "", "Ada"]],
+            [GRID, ("SPAN", (0, 0), (2, 0))],
+            ["Fees", *TAG_LINES[:1]],
+        ),
         ([["1", "2", "3"], ["4", "", "6"]], [GRID], ["1; 2; 3", "4; –; 6"]),  # without names, a mark keeps a place
     ],
 )
