@@ -198,5 +198,6 @@ def test_a_sentence_where_a_short_answer_is_asked_for_is_read_again():
     told = reply([1], "The Orle Bridge was designed by Ada Venn.", True, steps=["designer of the bridge: Ada Venn [1]"])
     prediction, engine = ask([told], verdict("Ada Venn", [1], True))
     assert (prediction.answer, prediction.supported, engine.acts) == ("Ada Venn", True, ["read", "last"])
+    assert prediction.trace.cost.retrievals == 1  # nothing is missing
     prediction, _ = ask([told], verdict("", [], False))
     assert (prediction.answer, prediction.supported) == ("The Orle Bridge was designed by Ada Venn.", False)

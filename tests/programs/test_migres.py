@@ -197,7 +197,8 @@ def test_the_model_summarises_or_excerpts_until_enough_are_relevant(how, act):
 @pytest.mark.parametrize("max_calls", [None, 3])
 def test_without_prompted_knowledge_it_goes_on_and_the_last_answer_may_still_use_its_own(max_calls):
     program = small({}, prompt_knowledge=False, iterations=2, max_calls=max_calls)
-    prediction, engine = two_steps(program, main=[])
+    claimed = {**decide("Wick"), "missing": GAP}  # without a statement, it is no answer
+    prediction, engine = two_steps(program, main=[claimed])
     assert engine.acts == ["main", "query", "last"]  # a module that would be asked the same is asked once
     assert (prediction.answer, prediction.trace.stopped, prediction.supported) == ("Wick", "iterations", False)
     assert (prediction.missing, prediction.passages) == (GAP, [])

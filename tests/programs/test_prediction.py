@@ -40,6 +40,7 @@ def test_each_sentence_of_a_long_answer_is_a_statement():
     supported, unsupported = answered(RAG(TableRetriever(ALL), style="long"), answer).citations
     assert (supported.statement, ids(supported), supported.absent) == ("Ada Moor was born in Wick.", ["moor"], ())
     assert (ids(unsupported), unsupported.absent) == ([], ("1850", "Bo Reed", "Aldern"))
+    assert len(cite_answer(HOP, "She was born in Wick. It hangs in Tarn.", ALL)) == 2
 
 
 def test_a_sentence_is_supported_by_passages_alone_or_together():
@@ -141,13 +142,15 @@ def test_a_refused_answer_without_a_guess_says_so_in_every_style(answer, guess):
 
 
 def test_numbers_stand_before_the_end_of_each_statement_in_the_order_of_the_text():
-    found = numbered("The Orle Bridge was designed by Ada Venn [2]. Ada Venn was born in Tarn. Nobody painted it.")
+    said = "The Orle Bridge was designed by Ada Venn [2]. Ada Venn was born in Tarn. Nobody painted it."
+    found = numbered(said, VENN, BRIDGE, MILL)
     assert found.text == (
         "The Orle Bridge was designed by Ada Venn [1]. Ada Venn was born in Tarn [2]. Nobody painted it."
     )
     assert [(source.number, source.passage_id, source.sentence) for source in found.sources] == [
         (1, "bridge", "The Orle Bridge was designed by Ada Venn."),
         (2, "venn", "Ada Venn was born in Tarn."),
+        (3, "mill", ""),
     ]
 
 

@@ -12,8 +12,8 @@ from knowgap.retrieval.passage import Passage
 PASSAGES = [Passage("a", "Ada Moor", "Ada Moor painted ships."), Passage("b", "", "An untitled text.")]
 
 CASES = [
-    (s.Retrieved(queries=["ships", "none"], k=5, hits=[list("abcdefg"), []]),
-     ["retrieved", "ships → Ada Moor, b, c, d, e and 2 more", "none → nothing"]),
+    (s.Retrieved(queries=["ships", "five", "none"], k=5, hits=[list("abcdefg"), list("abcde"), []]),
+     ["retrieved", "ships → Ada Moor, b, c, d, e and 2 more", "five → Ada Moor, b, c, d, e", "none → nothing"]),
     (s.Reranked(threshold=0.5, kept={"a": 2.25, "b": -1.0}, dropped={"c": -1.5}),
      ["reranked: kept 2, dropped 1 at threshold 0.50", "Ada Moor (2.25)", "b (-1.00)"]),
     (s.Extracted(statements=["Ada Moor painted ships."], sources=[["a"]]),
