@@ -29,6 +29,7 @@ def test_a_table_fits_its_width_and_keeps_words_and_numbers_whole(capsys, monkey
     assert printed.count("a title") == 1
     cells = [cell.strip() for line in printed.splitlines() for cell in re.split("[│┃]", line)]
     assert all(cells.count(number) == len(names) for number in numbers)
+    assert printed.count("│ a sentence about") == len(names)  # texts are aligned left
     assert {word for cell in cells for word in cell.split()} >= set(" ".join(names).split()) | {
         "sentence",
         "\\u001b[31m[red]",

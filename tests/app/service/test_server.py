@@ -21,7 +21,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.service.requests import Guard
 from knowgap.signatures import AnswerDirectly
-from tests.app.service.conftest import ISK, SECONDS, OneRiver, asking, serve, wait_until
+from tests.app.service.conftest import ISK, SECONDS, OneRiver, answering, asking, serve, wait_until
 
 QUESTION = "Which river flows through Tarn?"
 
@@ -86,7 +86,7 @@ def test_steps_come_as_events_and_the_answer_last(client):
         ("step", "asked"), ("step", "retrieved"), ("step", "answered"),
     ]  # fmt: skip
     assert steps[1][1]["text"] == ["retrieved", f"{QUESTION} → Isk"]
-    assert (last, answer["answer"]) == ("answer", "the Isk")
+    assert (last, answer["answer"], answer["answered"]) == ("answer", "the Isk", True)
     assert answer["story"] == [{"queries": [QUESTION], "found": ["Isk"], "missing": ""}]
 
 
@@ -190,9 +190,12 @@ def test_who_is_let_in(key, headers, status):
         assert [client.get(path).status_code for path in ("/healthz", "/")] == [200, 200]
 
 
-def test_replies_that_cannot_be_read_are_no_answer():
+def test_replies_that_cannot_be_read_or_say_that_it_is_unknown_are_no_answer():
     with asking(lm=scripted_lm(lambda *_: UNREADABLE)[0]) as client:
         assert client.post("/v1/ask", json={"question": QUESTION}).status_code == 500
+    with asking(lm=answering("unknown")) as client:
+        *_, (_, answer) = read_events(client.post("/v1/ask", json={"question": QUESTION, "stream": True}).text)
+        assert answer["answered"] is False
 
 
 @pytest.mark.parametrize("stream", [False, True])
