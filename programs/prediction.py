@@ -125,7 +125,7 @@ def cite_answer(
     if is_unknown(answer) or style == "choice":
         return []
     text = strip_numbers(answer)
-    blocks = re.findall(r"(?:^\|.*\n?)+|^.+$", text, re.M)  # tables, and other lines
+    blocks = re.findall(r"(?:^\|.*\n?)+|(?:^(?!\|).*\n?)+", text, re.M)  # tables, and what stands between them
     found = [[block.rstrip()] if block.startswith("|") else split_sentences(block) for block in blocks]
     sentences = [sentence for some in found for sentence in some if re.search(r"\w", sentence)]
     short = style not in _IN_SENTENCES and len(sentences) < 2 and (style != "sentence" or fits_style(text, "short"))

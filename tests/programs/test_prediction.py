@@ -142,10 +142,10 @@ def test_a_refused_answer_without_a_guess_says_so_in_every_style(answer, guess):
 
 
 def test_numbers_stand_before_the_end_of_each_statement_in_the_order_of_the_text():
-    said = "The Orle Bridge was designed by Ada Venn [2]. Ada Venn was born in Tarn. Nobody painted it."
+    said = "The Orle Bridge was designed\nby Ada Venn [2]. Ada Venn was born in Tarn. Nobody painted it."
     found = numbered(said, VENN, BRIDGE, MILL)
     assert found.text == (
-        "The Orle Bridge was designed by Ada Venn [1]. Ada Venn was born in Tarn [2]. Nobody painted it."
+        "The Orle Bridge was designed\nby Ada Venn [1]. Ada Venn was born in Tarn [2]. Nobody painted it."
     )
     assert [(source.number, source.passage_id, source.sentence) for source in found.sources] == [
         (1, "bridge", "The Orle Bridge was designed by Ada Venn."),
