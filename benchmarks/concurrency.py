@@ -69,6 +69,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
                     cost = program(question=question).trace.cost
                     ratios.append((time.perf_counter() - started) / (cost.critical_calls * delay))
             rows.append([method, cost.lm_calls, cost.critical_calls, f"{median(ratios):.3f}"])
-    title = f"{options.delay_ms:g} ms for a reply: calls of a question, those in sequence, and its time"
-    columns = ["program", "calls", "in sequence", "wall / critical path"]
-    yield Table(title, columns, rows, [f"Medians of {repeat} questions after one to warm up; the goal is 1.05."])
+    said = f"{options.delay_ms:g} ms for a reply; medians of {repeat} questions after one to warm up; the goal is 1.05."
+    yield Table(
+        "Calls and time of a question", ["program", "calls", "in sequence", "wall / critical path"], rows, [said]
+    )

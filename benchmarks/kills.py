@@ -1,7 +1,7 @@
 """Commands that take long, killed (SIGKILL) at random moments and given again until they end.
 
 `identical` counts the commands that ended with the result of an undisturbed one, and `undisturbed` is the time that one
-takes. `leftovers` are files that an undisturbed command does not leave.
+takes.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         passages = [json.dumps(passage.to_dict()) for passage in write_articles(World(0))]
         Path("corpus.jsonl").write_text("\n".join(passages), encoding="utf-8")
         rows = [_kill_job(kind, JOBS[kind].format(limit=limit), count) for kind in options.parts or JOBS]
-    columns = ["job", "kills", "ended", "identical", "undisturbed", "leftovers"]
+    columns = ["job", "kills", "ended", "identical", "undisturbed"]
     yield Table(f"{sum(row[1] for row in rows)} kills", columns, rows)
 
 
 def _kill_job(kind: str, command: str, count: int) -> list[Any]:
     """Kill a kind of job so many times; when one has ended all the same, another is begun."""
-    draw, kills, ended, identical, leftovers = random.Random(kind), 0, 0, 0, set[str]()
+    draw, kills, ended, identical = random.Random(kind), 0, 0, 0
     _clear()
     started = time.perf_counter()
     if not _command(command):
         raise SystemExit(f"kills: {kind}: {command} failed")
-    whole, expected, files = time.perf_counter() - started, _result(kind), _files()
+    whole, expected = time.perf_counter() - started, _result(kind)
     note(f"kills: {kind}, {seconds(whole)} undisturbed")
     while kills < count:
         _clear()
@@ -62,8 +62,7 @@ def _kill_job(kind: str, command: str, count: int) -> list[Any]:
             kills += 1
         ended += good
         identical += good and _result(kind) == expected
-        leftovers |= _files() - files
-    return [kind, kills, ended, identical, seconds(whole), ", ".join(sorted(leftovers)) or "none"]
+    return [kind, kills, ended, identical, seconds(whole)]
 
 
 def _clear() -> None:
@@ -98,8 +97,3 @@ def _result(kind: str) -> Any:
     if kind == "compile":
         return json.loads(Path("made/artifact/program.json").read_text(encoding="utf-8"))
     return Path("made/artifact/program.json").exists()  # what is drawn after a kill depends on the trials before it
-
-
-def _files() -> set[str]:
-    """Files and folders that a job has made."""
-    return {path.as_posix() for path in Path("made").rglob("*")}

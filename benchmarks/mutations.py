@@ -13,8 +13,6 @@ import argparse
 import json
 import random
 import re
-import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import cycle
@@ -25,7 +23,7 @@ from concurrency import METHODS, program_of
 from models import Engine
 from models.delayed_server import value
 from near_misses import FORMS, write
-from table import Table, note, seconds
+from table import Table, note
 
 from knowgap.compiling.data import load_dataset
 from knowgap.lms.embedded.inputs import Prompt
@@ -62,12 +60,12 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
             note(f"mutations: {title}, {name}")
             rows.append([name, *_counted(program_of(name, corpus), change, wanted)])
         counted = ["questions", "replies", changed, "steps not read", "errors raised", "forged answers"]
-        yield Table(title, ["program", *counted, "time"], rows)
+        yield Table(title, ["program", *counted], rows)
 
 
 def _counted(program: Any, change: Callable[..., str | None], wanted: int) -> list[Any]:
     """Ask a program until so many replies were changed; `change` returns None for a reply that stays as it is."""
-    program.concurrent, forms, started = False, [*FORMS.values()], time.perf_counter()
+    program.concurrent, forms = False, [*FORMS.values()]
     asked = replies = changed = unread = errors = forged = 0
 
     def reply(prompt: Prompt, text: str) -> str:
@@ -85,12 +83,12 @@ def _counted(program: Any, change: Callable[..., str | None], wanted: int) -> li
             with dspy.context(lm=lm, adapter=forms[asked % len(forms)](), disable_history=True):
                 prediction = program(question=f"Which painter of harbours lived in house {asked}?")
         except Exception as error:  # which is what is counted
-            note("".join(traceback.format_exception(error)[-3:])[:1500])
+            note(repr(error)[:1500])
             errors += 1
         else:
             forged += FORGED in prediction.answer
             unread += prediction.trace.cost.unreadable
-    return [asked, replies, changed, unread, errors, forged, seconds(time.perf_counter() - started)]
+    return [asked, replies, changed, unread, errors, forged]
 
 
 def _mutated(prompt: Prompt, text: str, values: dict[str, Any], chance: random.Random) -> str | None:

@@ -83,7 +83,7 @@ def _reranked(reranker: Reranker, question: str, hits: Sequence[Hit]) -> list[Hi
 
 def _codes(options: argparse.Namespace, folder: Path) -> Table:
     """Questions about the codes of the sample's encyclopedia: numbers that differ in a digit, each in one passage."""
-    worlds = [World(number) for number in range(WORLDS_PER_SEED)]
+    worlds = [World(number) for number in range(1 if options.quick else WORLDS_PER_SEED)]
     passages = [passage for world in worlds for passage in write_articles(world)]
     things = ((entity, relation) for world in worlds for kind, relation in _CODES for entity in world.entities[kind])
     codes = {entity[relation]: entity.title for entity, relation in things if entity.facts[relation].in_own_article}

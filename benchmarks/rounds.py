@@ -17,8 +17,6 @@ from rich.console import Console
 import knowgap
 
 QUESTION = "What is the population of the birthplace of the producer of the album The Brezetheus Shadow?"
-_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-"""Fonts that the picture would fetch from the network."""
 
 
 def main() -> None:
@@ -29,7 +27,9 @@ def main() -> None:
         prediction = knowgap.KnowGap(index)(question=question)
     console = Console(record=True, width=110, file=io.StringIO())
     console.print(prediction.trace)
-    file.write_text(_FONTS.sub("", console.export_svg(title="knowgap ask")), encoding="utf-8")
+    drawn = console.export_svg(title="knowgap ask")
+    local = re.sub(r"(?s)@font-face \{.*?\}\s*", "", drawn)  # without fonts that would be fetched from the network
+    file.write_text(local, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Write the sample's files, or those of another seed of the fictional encyclopedia.
 
-python benchmarks/write_sample.py
-python benchmarks/write_sample.py FOLDER --seed 5
+python benchmarks/write_sample.py [FOLDER --seed 5]
 """
 
 from __future__ import annotations

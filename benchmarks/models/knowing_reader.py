@@ -164,45 +164,21 @@ class KnowingReader:
 
 
 class HesitantReader(KnowingReader):
-    """A knowing reader that misses the end and repeats itself, as small models do; a prompt has one reply.
+    """A knowing reader that misses the end, as small models do; a prompt has one reply.
 
-    Half of the time, it says that something is missing when nothing is, and asks on. A fifth of its extractions and
-    notes repeat what is known instead of what is new; what it has missed it finds when it is shown again.
+    Half of the time, where it could say that the question is answerable, it says that it is not, and asks on.
     """
-
-    def __init__(self, questions: Sequence[GoldQuestion]):
-        super().__init__(questions)
-        self._missed: set[tuple[str, Fact]] = set()  # by gold question
 
     def _outputs(self, prompt: Prompt, view: _View) -> dict[str, Any]:
         values = super()._outputs(prompt, view)
         draw = random.Random(repr((sorted(prompt.inputs.items(), key=str), [*prompt.outputs])))
-        if not view.open and (said := self._asks_on(prompt, view)) and draw.random() < 0.5:
-            values |= said
-        if {"statements", "note"} & prompt.outputs.keys() and draw.random() < 0.2:
-            values |= self._misses(prompt, view)
-        return values
-
-    def _asks_on(self, prompt: Prompt, view: _View) -> dict[str, Any]:
-        """The outputs by which a reply can say that something is missing."""
-        asked = {text for name in ("asked", "searched") for text in _units(prompt.inputs.get(name))}
+        if view.open or draw.random() >= 0.5:
+            return values
         further = [f"{fact.title}: further facts {n}?" for n in range(1, 9) for fact in view.goal.facts]
+        asked = _units(prompt.inputs.get("searched"))
         query = next((text for text in further if text not in asked), further[0])
-        said: dict[str, Any] = {"answerable": False, "finished": False, "needed": True, "query": query}
-        said |= {"missing": query, "queries": [query], "questions": [query]}
-        said["confidence"] = 2 if prompt.outputs.get("confidence", "").startswith("int") else 0.5
-        if {"missing", "finished"} & prompt.outputs.keys() and "queries" not in prompt.outputs:
-            said["answer"] = ""  # beside queries, an answer is a guess
-        return {name: value for name, value in said.items() if name in prompt.outputs}
-
-    def _misses(self, prompt: Prompt, view: _View) -> dict[str, Any]:
-        before = _units(prompt.inputs.get("known") or prompt.inputs.get("best_note") or "")
-        new = {(view.goal.root.question, fact) for fact in view.settled} - self._missed
-        self._missed |= new
-        if not new:
-            return {}
-        said = {"statements": [{"statement": text, "sources": [1]} for text in before], "note": "\n".join(before)}
-        return {name: value for name, value in said.items() if name in prompt.outputs}
+        said: dict[str, Any] = {"answerable": False, "queries": [query]}
+        return values | {name: value for name, value in said.items() if name in values}
 
 
 def _verdict(name: str, view: _View, inputs: Mapping[str, Any]) -> bool:
