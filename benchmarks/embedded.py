@@ -27,7 +27,6 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         program = get_program("rag")(Finder(lambda query, k, gold=gold: gold[query][:k]))
         run = Run(lm=make_lm("extractive", cache=False), num_threads=1)
         found = evaluate(program, asked, ("f1", "exact_match"), run=run)
-        scores = [found.interval(metric) for metric in found.metrics]
-        rows.append([name, len(asked), *scores, seconds(found.mean("seconds"))])
+        rows.append([name, len(asked), *map(found.interval, found.metrics), seconds(found.mean("seconds"))])
     columns = ["data", "questions", "F1 [95%]", "exact match [95%]", "time of a question"]
     yield Table("Reading gold paragraphs", columns, rows, ["Intervals are bootstrapped over questions."])

@@ -95,8 +95,7 @@ def _codes(options: argparse.Namespace, folder: Path) -> Table:
         right = [[hit.passage.id == title for hit in hits] for hits, title in found]
         rows.append([name, len(codes), sum(each[0] for each in right), sum(map(any, right))])
     columns = ["engine", "codes", "right passage first", "among five"]
-    title = f"Codes that one of {len(passages)} passages has"
-    return Table(title, columns, rows, [f"Of each code it is asked: “{_ASKED.format('…')}”"])
+    return Table(f"Codes that one of {len(passages)} passages has", columns, rows, [_ASKED.format("…")])
 
 
 def _size(options: argparse.Namespace, folder: Path) -> Table:
