@@ -150,7 +150,7 @@ def load(
             given[part] = load_trained(part, where)
     program = cls(as_retriever(retriever), **given)
     own = {name: predictor.lm for name, predictor in program.named_predictors()}
-    program.load_state(_known_state(program, orjson.loads((path / "program.json").read_bytes())))
+    program.load_state(_known_state(program, _read_json(path / "program.json")))
     for name, predictor in program.named_predictors():
         predictor.lm = own[name] or lm  # a trained model goes over the language model of the others
     _warn_of_differences(config, provenance_of(program, [], lm if lm is not None else dspy.settings.lm))
@@ -182,7 +182,7 @@ def artifact_class(folder: str | Path, expect: str | type[Program] | ModuleLike 
 def _read_config(folder: Path) -> dict[str, Any]:
     """The `config.json` of an artifact; raises `ArtifactError` if the folder is none."""
     file = folder / "config.json"
-    config: dict[str, Any] = orjson.loads(file.read_bytes()) if file.exists() else {}
+    config = _read_json(file) if file.exists() else {}
     if "program" not in config:
         within = folder / "artifact"
         hint = f"; {within} is one" if (within / file.name).is_file() else ""
@@ -190,10 +190,20 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def _read_json(file: Path) -> dict[str, Any]:
+    """The content of a file of an artifact; raises `ArtifactError` if it is missing or damaged."""
+    try:
+        return dict(orjson.loads(file.read_bytes()))
+    except (OSError, TypeError, ValueError) as error:
+        raise ArtifactError(f"{file} is missing or damaged ({error}): copy or compile the artifact again") from error
+
+
 def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:
     """The parts of a saved state that the program declares; a file could name any attribute, even an endpoint."""
     kept: dict[str, Any] = {}
     for name, parameter in program.named_parameters():
+        if name not in state:
+            raise ArtifactError(f"the artifact has no {name}, as {program.name} has by now: compile it again")
         is_predictor = isinstance(parameter, dspy.Predict)
         keys = _PREDICTOR_KEYS if is_predictor else cast("Any", parameter).dump_state()
         kept[name] = {key: state[name][key] for key in keys if key in state[name]}

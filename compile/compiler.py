@@ -128,7 +128,7 @@ def compile(
         splits = {"train": [*(trainset or ())], "dev": [*dataset]}
         dataset = Dataset("questions", splits, [], examples_digest(splits["dev"]))
     data = replace(dataset, splits={name: each[:limit] for name, each in dataset.splits.items()})
-    dev, train = data.questions("dev"), data.splits.get("train", [])
+    dev, train = data.questions("dev", limit), data.splits.get("train", [])
     metric = dict([next(iter(named_metrics(metrics).items()))])
     folder = None if output is None else Path(output)
     for program in several:

@@ -14,12 +14,19 @@ from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.compiling.run import Run
 from knowgap.errors import UsageError
 from knowgap.lms.metering import UsageTracker, track_usage, without_history
-from knowgap.lms.providers import as_language_model_error
+from knowgap.lms.providers import EXTRACTIVE, as_language_model_error
 from knowgap.programs.passages import number_passages
 from knowgap.programs.replies.asking import ask_until_read
 from knowgap.storage.processes import is_main_process
 from knowgap.storage.progress import no_progress
 from knowgap.storage.record_file import R, RecordFile, read_records
+
+
+def check_teacher(lm: dspy.BaseLM | None, what: str) -> dspy.BaseLM:
+    """The language model that writes something; raises `UsageError` without one that can."""
+    if lm is None or lm_name(lm) == EXTRACTIVE:
+        raise UsageError(f"a teacher writes {what}, which the embedded reader is not: name a language model with --lm")
+    return lm
 
 
 def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM | None, **inputs: Any) -> dspy.Prediction | None:
@@ -58,15 +65,14 @@ def write_records(
         The records in the order of their ids, without those that could not be made; this run's calls of the teacher.
 
     Raises:
-        UsageError: there is no teacher, or the file is about something else.
+        UsageError: there is no teacher that can write, or the file is about something else.
         LanguageModelError: the teacher does not answer; what was written before is kept.
     """
     if not is_main_process():
         written = read_records(file, kind, what)[1]
         return [written[id] for id in ids if id in written], 0
-    if run.lm is None:
-        raise UsageError(f"a teacher writes each {what}: give a language model")
-    about = {"teacher": [lm_name(run.lm), lm_settings(run.lm)], **about}
+    lm = check_teacher(run.lm, f"each {what}")
+    about = {"teacher": [lm_name(lm), lm_settings(lm)], **about}
     with RecordFile(file, kind, about, what) as lines, track_usage(UsageTracker()) as tracker:
         missing = [id for id in ids if id not in lines.records]
         for record in map_ordered(make, missing, run.num_threads, ahead=8 * run.num_threads):

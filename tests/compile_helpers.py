@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import dspy
@@ -141,10 +142,11 @@ def plain(found: StudyResult[Any]) -> list[Any]:
     return [[t.user_attrs.get("label"), t.params, t.state.name, t.intermediate_values] for t in found.trials]
 
 
-def work(storage: str, n_trials: int, deadline: float) -> None:
-    """A study in a process of its own, which dies after so many seconds; 0 lets it live."""
+def work(storage: str, n_trials: int, deadline: float, chosen: str) -> None:
+    """A study in a process of its own, which dies after so many seconds, or with 0 writes which trial it has chosen."""
     if deadline:
         threading.Timer(deadline, os.kill, (os.getpid(), signal.SIGKILL)).start()
     arguments, _ = study_arguments()
     run = Run(arguments.pop("lm"), 2)
-    run_study(**arguments, config=StudyConfig(n_trials=n_trials, storage=storage, heartbeat=1), run=run)
+    found = run_study(**arguments, config=StudyConfig(n_trials=n_trials, storage=storage, heartbeat=1), run=run)
+    Path(chosen).write_text(f"{found.best.number} of {len(found.trials)}", encoding="utf-8")

@@ -194,17 +194,19 @@ def train(
     """
     from knowgap.compiling import training
     from knowgap.compiling.run import Run
+    from knowgap.compiling.teacher import check_teacher
 
     settings: dict[str, Any] = dict(factories.named_values(options.settings, "--set"))
-    training.KINDS[kind][0](**settings)  # refuses a wrong one before anything is loaded
-    named: dict[str, Any] = {"base": options.model or "", "preset": options.preset, "limit": options.limit}
-    teacher = None if kind == "reranker" or not is_main_process() else factories.load_lm(options)
+    base: dict[str, Any] = {"base": options.model or "", "preset": options.preset}
+    training.plan(kind, **base, **settings)
+    asks = kind != "reranker" and is_main_process()
+    teacher = check_teacher(factories.load_lm(options), f"what {kind} learns") if asks else None
     with ExitStack() as stack:
         with main_process_first():
             dataset = factories.load_data(options)
             retriever = stack.enter_context(factories.open_index(options, dataset))
         run = Run(lm=teacher, seed=options.seed, progress=stack.enter_context(progress(kind)))
-        trained = training.train(kind, dataset, retriever, output, run=run, **named, **settings)
+        trained = training.train(kind, dataset, retriever, output, limit=options.limit, run=run, **base, **settings)
     if is_main_process():
         for done in trained:
             _show_training(done)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import platform
+import re
 from collections.abc import Mapping, Sequence, Sized
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -21,7 +22,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling
 from knowgap.storage.files import folder_digest, json_digest
 
-_SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
+_SECRET = re.compile("key|auth|secret|password|base|url|endpoint|header|credential|organization|token$", re.IGNORECASE)
 """What is in the name of a setting that is a secret or the address of a server."""
 _PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "torch", "transformers")
 
@@ -158,15 +159,11 @@ def lm_settings(lm: Any) -> dict[str, Any]:
 def _shown(value: Any) -> Any:
     """A JSON value without secrets."""
     if isinstance(value, Mapping):
-        shown = {str(name): _shown(part) for name, part in value.items() if not _is_secret(str(name).lower())}
+        shown = {str(name): _shown(part) for name, part in value.items() if not _SECRET.search(str(name))}
         return {name: part for name, part in shown.items() if part is not None}
     if isinstance(value, (list, tuple)):
         return [_shown(part) for part in value]
     return value if isinstance(value, (str, int, float)) else None
-
-
-def _is_secret(name: str) -> bool:
-    return name.endswith("token") or any(word in name for word in _SECRET)
 
 
 @functools.cache

@@ -166,7 +166,8 @@ def run_questions(
         known = None if file is None else file.records.get(id)
         if traces and known is not None and known.trace is None and not known.error:
             known = None
-        if known is not None and known.gold == _gold(example) and not (known.lost or known.cost.all_unreadable):
+        gold = [*map(str, example.get("gold_ids") or ())]
+        if known is not None and known.gold == gold and not (known.lost or known.cost.all_unreadable):
             return known
         record = run_example(program, example, id, metrics, keep_trace=traces)
         if file is not None:
@@ -187,10 +188,6 @@ def run_questions(
             yield record
 
 
-def _gold(example: dspy.Example) -> list[str]:
-    return [*map(str, example.get("gold_ids") or ())]
-
-
 def run_example(
     program: Program, example: dspy.Example, id: str, metrics: Mapping[str, Metric], *, keep_trace: bool = False
 ) -> QuestionRecord:
@@ -209,7 +206,7 @@ def run_example(
         question=example.question,
         reference=reference_answers(example),
         type=str(example.get("type") or ""),
-        gold=_gold(example),
+        gold=[*map(str, example.get("gold_ids") or ())],
     )
     tracker = UsageTracker()
     try:

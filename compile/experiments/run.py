@@ -11,11 +11,13 @@ import csv
 import io
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data import load_dataset, split
 from knowgap.compiling.evaluation.evaluator import evaluate, file_name
+from knowgap.compiling.evaluation.metrics import named_metrics
 from knowgap.compiling.evaluation.results import COSTS, Evaluations
 from knowgap.compiling.evaluation.shared_cache import share_results
 from knowgap.compiling.evaluation.statistics import SIGNIFICANT
@@ -72,8 +74,8 @@ def run_experiment(
     if not columns:
         missing = " ".join(dict.fromkeys(f"{column.dataset}=PATH" for column in table.columns))
         raise UsageError(f"no data for any column of {table.name}: name the files ({missing})")
-    found = ExperimentResult(table)
-    for column in columns:
+    found, asking = ExperimentResult(table), dict[str, partial[Evaluations]]()
+    for column in columns:  # all are looked at before anything is asked
         asked = load_dataset(data.get(column.dataset, "sample"), seed=run.seed, split_as=column.split)
         if column.questions is not None:
             drawn = split(asked.questions(column.split), {"drawn": column.questions}, run.seed)["drawn"]
@@ -82,19 +84,19 @@ def run_experiment(
         if retriever is None and asked.corpus:
             folder = Path(output) / "indexes" / asked.index_name(kind)
             retriever = open_or_build(folder, asked.corpus, kind, progress=run.progress)
-        programs: dict[str, Program] = {}
-        for row in sorted(table.rows, key=lambda row: row.label != table.baseline):
-            if rows is None or row.label in rows:
-                made = row.left_out or make_program(row, column, retriever, models or {})
-                if isinstance(made, str):
-                    found.left_out[row.label, column.title] = made
-                else:
-                    programs[row.label] = made
+        made = {
+            row.label: row.left_out or make_program(row, column, retriever, models or {})
+            for row in sorted(table.rows, key=lambda row: row.label != table.baseline)
+            if rows is None or row.label in rows
+        }
+        found.left_out.update({(label, column.title): why for label, why in made.items() if isinstance(why, str)})
+        programs = {label: program for label, program in made.items() if isinstance(program, Program)}
         answers = Path(output) / "answers" / file_name(column.title)
         metrics = [name for name in column.metrics if name not in COSTS]
         options = {"run": run.part(column.title), "split": column.split, "limit": limit, "output": answers}
-        if programs:
-            found.evaluations[column.title] = evaluate(share_results(programs), asked, metrics, **options)
+        if programs and asked.questions(column.split, limit) and named_metrics(metrics):
+            asking[column.title] = partial(evaluate, share_results(programs), asked, metrics, **options)
+    found.evaluations.update((title, ask()) for title, ask in asking.items())
     found.save(output)
     return found
 
@@ -137,7 +139,8 @@ class ExperimentResult:
         `p` is that of the paired permutation test against the baseline, corrected for the number of rows (Holm).
         """
         found = self.evaluations.get(column.title, Evaluations())
-        tests = {metric: found.comparisons(metric) for metric in column.metrics if metric not in COSTS}
+        tested = [metric for metric in column.metrics if metric not in COSTS and self.table.baseline in ("", *found)]
+        tests = {metric: found.comparisons(metric) for metric in tested}
         lines: list[dict[str, Any]] = []
         for row in self.table.rows:
             reason, evaluation = self.left_out.get((row.label, column.title)), found.get(row.label)
@@ -176,7 +179,8 @@ class ExperimentResult:
         for column in (each for each in self.table.columns if each.title in self.evaluations):
             width = len(column.metrics) + 3
             cells = [["", *column.metrics, "failed", "note"], ["---"] * width, *self.rows(column)]
-            parts += [f"## {column.title}", "\n".join(f"| {' | '.join(row)} |" for row in cells)]
+            lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in cells]
+            parts += [f"## {column.title}", "\n".join(f"| {line} |" for line in lines)]
             parts.append(f"{self.setting(column)}. * p < {SIGNIFICANT} against the baseline (paired, Holm).")
         return "\n\n".join(filter(None, parts)) + "\n"
 

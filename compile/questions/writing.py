@@ -19,10 +19,9 @@ from knowgap.compiling.evaluation.runner import fatal_cause, is_connection_error
 from knowgap.compiling.evaluation.threads import map_ordered
 from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.run import Run
-from knowgap.compiling.teacher import ask_teacher
+from knowgap.compiling.teacher import ask_teacher, check_teacher
 from knowgap.errors import LanguageModelError, UnknownName, UsageError
 from knowgap.lms.metering import UsageTracker, track_usage
-from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.replies.text import text_of
 from knowgap.retrieval.indexes import as_retriever
 from knowgap.retrieval.passage import Passage, RetrieverLike
@@ -149,9 +148,7 @@ def write_questions(
         if kind not in KINDS:
             raise UnknownName.among("kind of question", kind, KINDS)
     wanted = {kind: n // len(kinds) + (place < n % len(kinds)) for place, kind in enumerate(kinds)}
-    path, lm = Path(output), resolve_lm(run.lm)
-    if lm_name(lm) == EXTRACTIVE:
-        raise UsageError("the embedded reader writes no questions: name a language model, as in --lm openai/NAME")
+    path, lm = Path(output), check_teacher(resolve_lm(run.lm), "questions")
     index: Any = as_retriever(retriever)
     if not isinstance(index, Iterable):
         name = getattr(index, "name", type(index).__name__)

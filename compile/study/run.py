@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,10 +16,10 @@ from typing import Any, TypeVar
 import dspy
 import optuna
 from optuna import Study
-from optuna.exceptions import ExperimentalWarning, OptunaError, TrialPruned
+from optuna.exceptions import ExperimentalWarning, OptunaError, TrialPruned, UpdateFinishedTrialError
 from optuna.pruners import NopPruner, WilcoxonPruner
 from optuna.samplers import TPESampler
-from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.trial import Trial, TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
@@ -150,28 +151,38 @@ def _demonstrations(
 
 
 def _run_trials(study: Study, objective: Objective[Any]) -> str:
-    """Run trials until there are enough or a limit is reached; return which.
+    """Run trials until there are enough or a limit is reached, and none is under way elsewhere; return which.
+
+    A trial is under way from its first answer, before which it may not have a heartbeat, until it misses two of them.
 
     Raises:
         LanguageModelUnreachable: several trials in a row lost a question.
     """
-    lost, config, retry = 0, objective.config, RetryHeartbeatStaleTrialCallback()
+    lost, config, retry, raised = 0, objective.config, RetryHeartbeatStaleTrialCallback(), list[BaseException]()
 
     def ask(trial: Trial) -> float:
         try:
             return objective(trial)
-        except TrialPruned:
+        except (TrialPruned, UpdateFinishedTrialError):
             raise
-        except (Exception, KeyboardInterrupt):  # is run again, as Optuna does with trials of processes that died
+        except BaseException as error:  # is run again, as Optuna does with trials of processes that died
+            if isinstance(error, SystemExit):  # of which Optuna takes no note
+                study.tell(trial, state=TrialState.FAIL)
             retry(study, study.get_trials()[trial.number])
+            raised.append(error)
             raise
 
     while True:
         trials = study.get_trials(deepcopy=False)
-        if sum(trial.state in FINISHED for trial in trials) >= config.n_trials:
-            return "trials"
-        if reason := config.exceeded(spent_in(trials) + objective.demos.spent):
+        under_way = sum(bool(each.intermediate_values) for each in trials if each.state == TrialState.RUNNING)
+        begun = under_way + sum(each.state in FINISHED for each in trials)
+        reason = "trials" if begun >= config.n_trials else config.exceeded(spent_in(trials) + objective.demos.spent)
+        if reason and not under_way:
             return reason
+        if reason:  # all processes choose among the same trials
+            time.sleep(0.5)
+            fail_stale_trials(study)
+            continue
         # A seed for each place: the same in a study that is continued, and another on another machine.
         seed = objective.run.seed + sum(trial.state != TrialState.FAIL for trial in trials)
         study.sampler = TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=8)
@@ -183,6 +194,10 @@ def _run_trials(study: Study, objective: Objective[Any]) -> str:
             if lost == _LOST_TRIALS:
                 raise LanguageModelUnreachable(f"{lost} trials in a row failed: {error}") from error
             _LOG.warning("%s; the trial is run again", error)
+        except (AssertionError, ValueError) as error:
+            if error in raised:
+                raise
+            _LOG.warning("another process took this one for dead, and runs its trial again: %s", error)
 
 
 def _opened(storage: str | Path | None, heartbeat: int) -> RDBStorage | None:

@@ -19,7 +19,7 @@ from knowgap.compiling.training.sub_models import train_ra_isf
 from knowgap.errors import UnknownName, UsageError
 from knowgap.retrieval.passage import Retriever
 
-__all__ = ["KINDS", "TrainingResult", "train"]
+__all__ = ["KINDS", "TrainingResult", "plan", "train"]
 
 KINDS: dict[str, tuple[type[TrainingConfig], Callable[..., list[TrainingResult]]]] = {
     "reranker": (RerankerConfig, train_reranker),
@@ -27,6 +27,19 @@ KINDS: dict[str, tuple[type[TrainingConfig], Callable[..., list[TrainingResult]]
     "rq-rag": (GeneratorConfig, train_rq_rag),
 }
 """Kinds of models by name, each with its settings and what trains it."""
+
+
+def plan(kind: str, base: str = "", preset: str | None = None, **settings: Any) -> tuple[TrainingConfig, str]:
+    """The settings of a training and the model that it starts from; raises what `train` would, and loads nothing."""
+    if kind not in KINDS:
+        raise UnknownName.among("kind of model", kind, KINDS)
+    config = KINDS[kind][0](**settings)
+    if preset and not config.paper_base:
+        raise UsageError("--preset paper applies only to rq-rag and ra-isf, whose papers train a model")
+    base = base or (config.paper_base if preset else config.default_base)
+    if not base:
+        raise UsageError(f"train {kind}: name the model to start from with --model")
+    return config, base
 
 
 def train(
@@ -77,14 +90,6 @@ def train(
     Traceback (most recent call last):
     knowgap.errors.UsageError: train rq-rag: name the model to start from with --model
     """
-    if kind not in KINDS:
-        raise UnknownName.among("kind of model", kind, KINDS)
-    config_class, function = KINDS[kind]
-    config = config_class(**{"seed": run.seed, **settings})
-    if preset and not config.paper_base:
-        raise UsageError("--preset paper applies only to rq-rag and ra-isf, whose papers train a model")
-    base = base or (config.paper_base if preset else config.default_base)
-    if not base:
-        raise UsageError(f"train {kind}: name the model to start from with --model")
+    config, base = plan(kind, base, preset, **{"seed": run.seed, **settings})
     passages: Any = data.corpus or (retriever if isinstance(retriever, Iterable) else ())
-    return function(Job(data.questions("train", limit), retriever, passages, Path(output), base, config, run))
+    return KINDS[kind][1](Job(data.questions("train", limit), retriever, passages, Path(output), base, config, run))

@@ -87,6 +87,8 @@ class LanguageModelConfig(TrainingConfig, frozen=True):
             less memory and a third more time.
     """
 
+    paper_base: ClassVar[str] = "meta-llama/Llama-2-7b-hf"
+
     lora_rank: Count | None = None
     gradient_checkpointing: bool = False
 
@@ -99,8 +101,6 @@ class SubModelConfig(LanguageModelConfig, frozen=True):
     Attributes:
         top_k: passages that are retrieved and labelled for each question.
     """
-
-    paper_base: ClassVar[str] = "meta-llama/Llama-2-7b-hf"
 
     epochs: float = Field(default=3.0, gt=0)
     learning_rate: float = Field(default=5e-4, gt=0)
@@ -116,8 +116,6 @@ class GeneratorConfig(LanguageModelConfig, frozen=True):
     Attributes:
         top_k: passages per query of a transcript (appendix B.4: 3).
     """
-
-    paper_base: ClassVar[str] = "meta-llama/Llama-2-7b-hf"
 
     batch_size: Count = 1
     gradient_accumulation: Count = 32

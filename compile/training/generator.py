@@ -23,6 +23,8 @@ from knowgap.compiling.teacher import ask_teacher, write_records
 from knowgap.compiling.training.config import GeneratorConfig, Job
 from knowgap.compiling.training.fit import TrainingResult
 from knowgap.compiling.training.language_model import IGNORED, Conversation, Row, train_language_model
+from knowgap.errors import UsageError
+from knowgap.lms.local import LocalModel
 from knowgap.lms.transcripts import (
     CHAT_TEMPLATE,
     CONTROL_TOKENS,
@@ -40,7 +42,7 @@ from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
 from knowgap.signatures.rq_rag import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
 from knowgap.storage.files import json_digest
-from knowgap.storage.processes import main_process_first
+from knowgap.storage.processes import is_main_process, main_process_first
 
 Action = Literal["rewrite", "decompose", "disambiguate"]
 
@@ -78,6 +80,8 @@ class TranscriptRecord(BaseModel, extra="forbid"):
 def train_rq_rag(job: Job[GeneratorConfig]) -> list[TrainingResult]:
     """Let a teacher write transcripts, and train RQ-RAG's generator on them; see `train`."""
     file = job.output.with_name(f"{job.output.name}-transcripts.jsonl")
+    if is_main_process() and not file.exists() and LocalModel(job.base, "cpu", "auto").is_seq2seq:
+        raise UsageError(f"{job.base} is a sequence-to-sequence model: name a causal one, such as a Llama")
     with main_process_first():
         records, calls = construct_transcripts(job, file)
     done = train_generator(records, job.output, job.base, job.config, job.run.progress)
@@ -167,8 +171,7 @@ def train_generator(
         "encode": lambda local, turns: encode(local.tokenizer, turns),
         "prepare": lambda local: add_control_tokens(local.tokenizer, local.model),
     }
-    facts = {"kind": "rq-rag"}
-    return train_language_model(learnt, output, base, config, facts=facts, progress=progress, **special)
+    return train_language_model(learnt, output, base, config, facts={"kind": "rq-rag"}, progress=progress, **special)
 
 
 def encode(tokenizer: Any, messages: Conversation) -> Row:

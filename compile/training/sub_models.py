@@ -22,11 +22,12 @@ from knowgap.compiling.training.config import Job, LanguageModelConfig, SubModel
 from knowgap.compiling.training.fit import TrainingResult
 from knowgap.compiling.training.language_model import train_language_model
 from knowgap.errors import UsageError
+from knowgap.lms.local import LocalModel
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.text import clean_lines
 from knowgap.storage.files import json_digest
-from knowgap.storage.processes import main_process_first
+from knowgap.storage.processes import is_main_process, main_process_first
 from knowgap.storage.progress import Progress
 
 Task = Literal["know", "relevant", "decompose"]
@@ -57,6 +58,8 @@ def train_ra_isf(job: Job[SubModelConfig]) -> list[TrainingResult]:
     """Label examples for RA-ISF's sub-models, and train the models on them; see `train`."""
     examples = job.examples
     program = RAISF(style="yes_no" if all(e.answer in ("yes", "no") for e in examples) else "short")
+    if is_main_process() and not job.output.exists():
+        LocalModel(job.base, "cpu", "auto")  # one that cannot be loaded is refused before the teacher is paid
     done: list[TrainingResult] = []
     for task in TASKS:
         items, file = [(example, "") for example in examples], job.output / f"{task}.jsonl"
@@ -118,7 +121,7 @@ def train_sub_model(
         UsageError: there is only one label.
     """
     if task != "decompose" and len({bool(example.label) for example in examples}) < 2:
-        raise UsageError(f"all {len(examples)} examples of {task} have the same label: there is nothing to learn")
+        raise UsageError(f"all {len(examples)} examples of {task} have the same label: take more questions")
     conversations = [as_conversation(predictor, example) for example in examples]
     facts = {"kind": "ra-isf", "sub_model": task}
     return train_language_model(conversations, output, base, config, facts=facts, progress=progress)

@@ -82,6 +82,16 @@ def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examp
     assert evaluate(loaded, examples, "f1", run=Run(lm=reading_lm()[0])).mean() == 1.0
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("config.json", "{"), ("config.json", "[1]"), ("program.json", "{"), ("program.json", "{}"), ("program.json", "")],
+)
+def test_a_damaged_artifact_is_named(artifact, index, file, content):
+    (artifact / file).write_text(content)
+    with pytest.raises(ArtifactError, match=file if content != "{}" else "style"):
+        load(artifact, retriever=index)
+
+
 @pytest.mark.parametrize("part", ["reranker", "generator"])
 def test_a_model_that_is_not_given_is_warned_of(index, lm, tmp_path, recwarn, part):
     reranker = TableReranker(lambda query, text: 1.0)

@@ -95,6 +95,7 @@ REFUSED = {
         (f"{TRAIN} reranker --model nowhere/at/all", "nowhere/at/all: no such folder"),
         (f"{TRAIN} reranker --preset paper", "only to rq-rag and ra-isf"),
         (f"{TRAIN} rq-rag", "--model"),
+        (f"{TRAIN} rq-rag --model any", "--lm"),
     ],
     "experiment": [
         ("experiment no_such", "no_such"),

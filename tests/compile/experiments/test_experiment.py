@@ -13,7 +13,7 @@ from support import by_output, scripted_lm
 from knowgap.compiling import Run
 from knowgap.compiling.experiments.run import make_program, run_experiment
 from knowgap.compiling.experiments.table import ExperimentTable, read_table, shipped_tables
-from knowgap.errors import DataError
+from knowgap.errors import DataError, UnknownName
 from knowgap.retrieval import BM25Index
 
 COLUMNS = 'title = "t"\n[[columns]]\ndataset = "d"\nmetrics = ["f1"]\n'
@@ -115,3 +115,21 @@ def test_a_run_measures_compares_and_writes_and_asks_nothing_twice(experiment: d
     assert len(engine.calls) == 16
     assert again.evaluations == found.evaluations
     assert [*alone.evaluations["houses"]] == ["retrieval"]
+
+
+def test_a_wrong_column_is_refused_before_another_is_asked_and_rows_are_compared_with_the_baseline_alone(
+    experiment: dict[str, Any], tmp_path: Path
+):
+    lm, engine = scripted_lm(by_output({"answer": reading_rule}))
+    wrong = {"dataset": "own", "label": "wrong", "metrics": ["f1", "f11"]}
+    rows = [{"label": label, "program": program} for label, program in (("a | b", "rag"), ("memory", "direct"))]
+    rows.append({"label": "c", "program": "rag", "settings": {"top_k": 1}})
+    columns = [*TABLE["columns"], wrong]
+    table = ExperimentTable.model_validate({**TABLE, "columns": columns, "rows": rows})
+    with pytest.raises(UnknownName, match="f11"):
+        run_experiment(**{**experiment, "table": table}, run=Run(lm))
+    assert engine.calls == []
+    right = table.model_copy(update={"columns": table.columns[:1]})
+    found = run_experiment(**{**experiment, "table": right}, rows=["a | b", "c"], run=Run(lm))
+    assert {line["p"] for line in found.lines(right.columns[0])} == {None}
+    assert "| a \\| b | " in (tmp_path / "out" / "experiment.md").read_text(encoding="utf-8")

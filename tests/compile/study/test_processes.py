@@ -1,4 +1,4 @@
-"""Two processes on one study, each killed twice: what is finished stays, and every trial is run once."""
+"""Three processes on one study, each killed twice: what is finished stays, every trial is run once, all end alike."""
 
 import multiprocessing
 import signal
@@ -23,28 +23,33 @@ def trials_of(storage):
 
 
 def exits(storage, *deadlines):
-    """The exit codes of processes that work at the same time."""
-    workers = [PROCESSES.Process(target=work, args=(storage, TRIALS, deadline)) for deadline in deadlines]
+    """The exit codes of processes that work at the same time; each writes into a file what it has chosen."""
+    workers = [
+        PROCESSES.Process(target=work, args=(storage, TRIALS, deadline, f"{storage}.{place}"))
+        for place, deadline in enumerate(deadlines)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(100)
+        worker.join(600)
     return [worker.exitcode for worker in workers]
 
 
 @pytest.mark.long
-def test_two_processes_killed_twice_each_run_every_trial_once(tmp_path):
+def test_three_processes_killed_twice_each_run_every_trial_once_and_choose_the_same(tmp_path):
     storage, seen = str(tmp_path / "study.db"), {}
     for deadline in (1.0, 1.7):
-        assert exits(storage, deadline, deadline + 0.3) == [-signal.SIGKILL] * 2
+        assert exits(storage, deadline, deadline + 0.3, deadline + 0.5) == [-signal.SIGKILL] * 3
         now = {trial.number: trial.values for trial in trials_of(storage) if trial.state in FINISHED}
         assert {number: now.get(number) for number in seen} == seen
         seen = now
-    assert exits(storage, 0.0, 0.0) == [0, 0]
+    assert exits(storage, 0.0, 0.0, 0.0) == [0, 0, 0]
+    assert len({path.read_text() for path in tmp_path.glob("study.db.[012]")}) == 1
     trials = trials_of(storage)
     finished = [trial for trial in trials if trial.state in FINISHED]
     assert {number: trials[number].values for number in seen} == seen
-    assert TRIALS <= len(finished) <= TRIALS + 1  # when there are enough, the other may still finish one
+    assert TRIALS <= len(finished) <= TRIALS + 1  # two may begin one at the same moment
+    assert all(trial.state.is_finished() for trial in trials)
     assert [trial.user_attrs.get("label") for trial in finished].count("default") <= 1
     again = [trial.system_attrs["failed_trial"] for trial in finished if "failed_trial" in trial.system_attrs]
     assert len(again) == len({*again})

@@ -131,7 +131,7 @@ def test_a_trial_that_lost_a_question_is_run_again_and_a_lost_language_model_end
     assert plain(run(4, demos="none", storage=storage)[0]) == whole
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_an_error_ends_the_study_at_once_and_the_next_call_runs_its_trial_again(tmp_path, error):
     asked, wrong = [0], {15}
 

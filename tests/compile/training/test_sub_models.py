@@ -13,8 +13,8 @@ from knowgap.compiling.teacher import ask_teacher
 from knowgap.compiling.training import train
 from knowgap.compiling.training.config import LanguageModelConfig
 from knowgap.compiling.training.sub_models import LabelledExample, as_conversation, label_items, train_sub_model
-from knowgap.errors import UsageError
-from knowgap.lms.providers import load_trained
+from knowgap.errors import LanguageModelError, UsageError
+from knowgap.lms.providers import load_trained, make_lm
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.passage import Passage
@@ -130,9 +130,16 @@ def test_the_three_are_labelled_and_trained(bases, tmp_path):
     made = train("ra-isf", data, **common)
     assert [(each.folder.name, each.examples) for each in made] == [("know", 6), ("relevant", 6), ("decompose", 6)]
     assert all((each.folder / "training.json").is_file() for each in made)
-    asked = len(engine.calls)
     assert all(each.trained_before for each in train("ra-isf", data, **common))
-    assert len(engine.calls) == asked == 18
+    seq2seq = {"base": str(bases["seq2seq"])}
+    for kind, error, changed in (
+        ("ra-isf", LanguageModelError, {"base": "nowhere"}),
+        ("ra-isf", UsageError, {"run": Run(make_lm("extractive"))}),
+        ("rq-rag", UsageError, seq2seq),
+    ):
+        with pytest.raises(error):
+            train(kind, data, **{**common, "output": tmp_path / "new", **changed})
+    assert (len(engine.calls), [*tmp_path.glob("new*")]) == (18, [])
 
 
 def test_what_cannot_be_learnt_or_loaded_is_refused(bases, tmp_path: Path):
