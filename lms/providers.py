@@ -26,7 +26,7 @@ from knowgap.lms.embedded.engine import ExtractiveEngine
 from knowgap.lms.metering import ask_patiently
 from knowgap.lms.transcripts import END
 
-EXTRACTIVE = "knowgap/extractive-9"
+EXTRACTIVE = "knowgap/extractive-10"
 """The model name of the embedded reader. Its number rises when replies change, so that caches and results stay
 apart."""
 

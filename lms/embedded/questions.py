@@ -25,8 +25,6 @@ _LINK = rf"(?:of|in|by|for|behind|that|who|which|whose|where|(?:{_PARTICIPLE}|[a
 _KEY = r"(?:Qx\d+q|#\d)"  # a name that is hidden, or an earlier answer
 _PAIR = rf"(?:the )?(?:(?:two )?[a-z]+ )?({_KEY}),? (?:and|or|with|versus),? (?:the )?(?:[a-z]+ )?({_KEY})"
 _PLAINER = (
-    (rf"\b(?:an?|the) (?:[a-z-]+ ){{1,2}}(?:called|named|titled) ({_KEY})", r"\1"),
-    (r"\bwhoever\b", "the person who"),
     (rf"\b(?:that|the one) of ({_KEY})", r"\1"),
     (
         rf"(?:the )?([a-z]+) of (?:the )?(?:[a-z]+ )?({_KEY})((?: [a-z]+){{0,4}}?),? (and|than|with|as|before|after)"
@@ -90,12 +88,12 @@ def plan(question: str, titles: tuple[str, ...] = ()) -> Plan:
 
 @lru_cache(maxsize=20_000)
 def names_of(text: str, titles: tuple[str, ...] = ()) -> list[str]:
-    """The names in a text, these titles and quoted texts among them."""
+    """The names in a text, these titles among them."""
     return [re.sub(r" ?\([^()]*\)$", "", name) for name in _hide(text, titles)[1]]
 
 
 def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
-    """Put keys in the place of titles, quoted texts and names, so that none of their words is read."""
+    """Put keys in the place of titles and names, so that none of their words is read."""
     names: list[str] = re.findall(r"Qx\d+q", text)  # codes that look like keys
     numbers = count()
     text = re.sub(r"Qx\d+q", lambda _: f"Qx{next(numbers)}q", text)
@@ -110,8 +108,6 @@ def _hide(text: str, titles: tuple[str, ...]) -> tuple[str, list[str]]:
     for title in sorted(titles, key=lambda title: (-len(title), title)):
         while match := re.search(rf"(?<!\w){re.escape(title)}(?!\w)", text, re.I if " " in title else 0):
             hide(*match.span())
-    while match := re.search(r"[\"“]([^\"“”]+)[\"”]", text):
-        hide(*match.span())
     spans: list[tuple[int, int]] = []
     for name in names_in(text):
         at = text.find(name, spans[-1][1] if spans else 0)
@@ -188,9 +184,7 @@ def _chain(text: str) -> list[str]:
     while len(steps) < 3 and (found := _described(text)):
         start, end, asked = found
         rest = text[:start] + f"#{len(steps) + 1}" + text[end:]
-        if not set(stems(re.sub(r"#\d", " ", rest))) - {"name"} and (
-            "place" in asked or not re.match("where|how", rest, re.I)
-        ):
+        if not set(stems(re.sub(r"#\d", " ", rest))) - {"name"}:
             break
         steps.append(asked)
         text = rest

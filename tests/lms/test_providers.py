@@ -24,7 +24,7 @@ def offline(monkeypatch):
 def test_a_model_by_name(server):
     reader = make_lm("extractive", cache=False)
     assert isinstance(reader.engine, ExtractiveEngine)
-    assert reader.model == "knowgap/extractive-9"
+    assert reader.model == "knowgap/extractive-10"
     lm = server.lm(temperature=0.5)
     assert (lm.model, lm.kwargs["temperature"]) == ("openai/local", 0.5)
     for made in (reader, lm):

@@ -147,7 +147,7 @@ def test_values_that_look_like_markers_stay_values():
 def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
     with (
         patch.object(ExtractiveEngine, "complete", autospec=True, side_effect=ExtractiveEngine.complete) as complete,
-        dspy.context(lm=dspy.LM("knowgap/extractive-9", engine=ExtractiveEngine(), cache=False)),
+        dspy.context(lm=dspy.LM("knowgap/extractive-10", engine=ExtractiveEngine(), cache=False)),
         pytest.raises(SignatureNotServed, match="dataset_description -> proposed_instruction") as refusal,
     ):
         ask("dataset_description -> proposed_instruction", dataset_description="questions")
@@ -160,7 +160,7 @@ def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
     [("You are helpful.", "no field list"), ("Your input fields are:\nYour output fields are:\n", "no output field")],
 )
 def test_prompts_of_no_adapter_are_refused(system, problem):
-    request = Request(model="knowgap/extractive-9", messages=(Message.user("Who?"),), system=system)
+    request = Request(model="knowgap/extractive-10", messages=(Message.user("Who?"),), system=system)
     for reply in (ExtractiveEngine().complete, lambda request: list(ExtractiveEngine().stream(request))):
         with pytest.raises(SignatureNotServed, match=problem):
             reply(request)
