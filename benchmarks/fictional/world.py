@@ -3,7 +3,7 @@
 A world is a numbered, closed cluster of some 270 entities; worlds with different numbers share no name. Three worlds
 make an encyclopedia, one each for train, dev and test: seed 0 is worlds 0 to 2, seed 1 worlds 3 to 5, and so on. A fact
 is stated in the article of its subject, in the article of its object, in both, or in none. The last are what the
-encyclopedia does not know. No program is run on seeds 147 to 149 before the figures of an issue are reported.
+encyclopedia does not know.
 """
 
 from __future__ import annotations
