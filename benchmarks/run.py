@@ -21,6 +21,7 @@ import psutil
 from knowgap.lms import quiet_dspy
 
 BENCHMARKS = ("concurrency", "service", "mutations", "retrieval", "embedded", "evidence", "near_misses", "kills")
+PARTS = ("gold", "codes", "size", "index", "eval", "compile", "study")
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="questions of each data set or program, mutated replies, or kills")
     parser.add_argument("--programs", nargs="+", help="the programs that are measured")
     parser.add_argument("--readers", nargs="+", default=["knowing"], help="evidence: knowing, hesitant (knowing)")
-    parser.add_argument("--parts", nargs="+", help="retrieval: gold, codes, size; kills: kinds of jobs (all)")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help="tables of retrieval, or jobs of kills (all)")
     parser.add_argument("--passages", type=int, nargs="+", help="retrieval: sizes of large indexes (50,000 200,000)")
     parser.add_argument("--encoder", help="retrieval: folder or hub name of another bi-encoder")
     parser.add_argument("--reranker", help="retrieval: folder or hub name of a cross-encoder, for the default engine")

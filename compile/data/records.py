@@ -74,13 +74,11 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
     for each row if it ends in `.parquet`. Others are a JSON array or JSON Lines, as the first visible character shows.
     If a file holds an object, `key` names the array in it (`{"Data": [...]}`).
     """
-    with _open(path) as file:
-        is_array = key is not None or file.peek(1 << 12).lstrip().startswith(b"[")
     if path.suffix == ".parquet":
         found = _read_parquet(path)
     elif path.suffix.lower() in (".tsv", ".csv"):
         found = _read_table(path)
-    elif is_array:
+    elif key is not None or _starts_array(path):
         found = _read_array(path, f"{key}.item" if key else "item")
     else:
         found = _read_lines_of_json(path)
@@ -126,6 +124,12 @@ def _read_array(path: Path, place: str) -> Iterator[tuple[int, Any]]:
         except ijson.JSONError as error:
             reason = str(error).splitlines()[0].strip()
             raise DataError(f"is not JSON, or cut short: {reason}", path=path, line=number + 1) from error
+
+
+def _starts_array(path: Path) -> bool:
+    """Whether the first visible character of a file opens a JSON array."""
+    with _open(path) as file:
+        return file.peek(1 << 12).lstrip().startswith(b"[")
 
 
 def _read_table(path: Path) -> Iterator[tuple[int, Any]]:

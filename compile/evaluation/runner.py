@@ -166,8 +166,7 @@ def run_questions(
         known = None if file is None else file.records.get(id)
         if traces and known is not None and known.trace is None and not known.error:
             known = None
-        gold = [*map(str, example.get("gold_ids") or ())]
-        if known is not None and known.gold == gold and not (known.lost or known.cost.all_unreadable):
+        if known is not None and known.gold == _gold(example) and not (known.lost or known.cost.all_unreadable):
             return known
         record = run_example(program, example, id, metrics, keep_trace=traces)
         if file is not None:
@@ -188,6 +187,10 @@ def run_questions(
             yield record
 
 
+def _gold(example: dspy.Example) -> list[str]:
+    return [*map(str, example.get("gold_ids") or ())]
+
+
 def run_example(
     program: Program, example: dspy.Example, id: str, metrics: Mapping[str, Metric], *, keep_trace: bool = False
 ) -> QuestionRecord:
@@ -206,7 +209,7 @@ def run_example(
         question=example.question,
         reference=reference_answers(example),
         type=str(example.get("type") or ""),
-        gold=[*map(str, example.get("gold_ids") or ())],
+        gold=_gold(example),
     )
     tracker = UsageTracker()
     try:

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.evaluation.provenance import versions
 from knowgap.compiling.training.config import TrainingConfig
@@ -25,6 +25,9 @@ from knowgap.retrieval.hub import quiet_transformers
 from knowgap.storage.files import acquire_lock, folder_digest, json_digest, write_folder, write_json
 from knowgap.storage.processes import is_main_process, main_process_first, process_count
 from knowgap.storage.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 RECORD = "training.json"
 """The file in a trained model's folder that says how it was made."""
@@ -63,7 +66,7 @@ def base_facts(base: str) -> dict[str, str]:
 def fit(
     output: str | Path,
     config: TrainingConfig,
-    build: Callable[[dict[str, Any]], Any],
+    build: Callable[[dict[str, Any]], Trainer],
     save: Callable[[Any, Path], None],
     facts: Mapping[str, Any],
     progress: Progress | None = None,
@@ -106,7 +109,7 @@ def fit(
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         last = losses[-max(1, len(losses) // 10) :]
         done = {
-            "examples": len(trainer.train_dataset),
+            "examples": len(trainer.train_dataset),  # pyright: ignore[reportArgumentType]
             "steps": trainer.state.global_step,
             "final_loss": sum(last) / len(last),
             "seconds": round(time.perf_counter() - started, 1),
@@ -148,7 +151,7 @@ def _arguments(config: TrainingConfig, checkpoints: Path) -> dict[str, Any]:
     }
 
 
-def _watch(trainer: Any, progress: Progress) -> None:
+def _watch(trainer: Trainer, progress: Progress) -> None:
     """Report the losses of a trainer."""
     from transformers import PrinterCallback, TrainerCallback
 
