@@ -72,7 +72,7 @@ def convert(kind: str, content: bytes) -> Text:
     except ImportError as error:
         raise NotNow(f"is a {kind} file, which needs `pip install 'knowgap[documents]'` ({error})") from error
     except Exception as error:  # libraries raise errors of any type for a damaged file
-        raise Unreadable(f"cannot be read ({shorten(f'{type(error).__name__}: {error}', 200)})") from error
+        raise Unreadable(f"cannot be read as {kind} ({shorten(error, 200) or type(error).__name__})") from error
 
 
 def decode(content: bytes) -> tuple[str, list[str]]:

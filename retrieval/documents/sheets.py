@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,13 +31,20 @@ def read_sheets(content: bytes) -> Text:
     names the columns of another table.
     """
     import openpyxl
+    from openpyxl.worksheet._reader import WorksheetReader
+    from openpyxl.worksheet.worksheet import Worksheet
 
-    book = openpyxl.load_workbook(io.BytesIO(content), data_only=True)
-    made = _text((" ".join(sheet.title.split()), [*_lines([*_rows(sheet)])]) for sheet in book.worksheets)
-    with zipfile.ZipFile(io.BytesIO(content)) as parts:
-        names = [name for name in parts.namelist() if name.startswith("xl/worksheets/sheet")]
-        unsaved = sum(len(_UNSAVED.findall(parts.read(name))) for name in names)
-    return replace(made, note=f"formulas whose values were not saved: {unsaved}" if unsaved else "")
+    book: Any = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+    tables, unsaved = [], 0
+    for sheet in book.worksheets:
+        source, page = sheet._get_source().read(), Worksheet(book)
+        # Its cells alone, since the drawings or comments that a sheet names may be missing from the file.
+        cells = WorksheetReader(page, io.BytesIO(source), sheet._shared_strings, True, False)
+        cells.bind_cells()
+        cells.bind_merged_cells()
+        tables.append((" ".join(sheet.title.split()), [*_lines([*_rows(page)])]))
+        unsaved += len(_UNSAVED.findall(source))
+    return replace(_text(tables), note=f"formulas whose values were not saved: {unsaved}" if unsaved else "")
 
 
 def read_table(text: str) -> Text:

@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import zipfile
 
 import pytest
 
@@ -122,6 +123,18 @@ TOWNS = [
     [None, "Orle", datetime.date(1902, 11, 30), None, 1.0, None],
     ["Lome", "Venn", None, None, None, 3],
 ]
+
+
+def naming_a_lost_part(book, kind):
+    """An Excel file whose first sheet names a drawing, or comments, that the file does not have."""
+    types, parts = "http://schemas.openxmlformats.org", io.BytesIO(book)
+    named = f'<Relationship Id="a" Type="{types}/officeDocument/2006/relationships/{kind}" Target="lost.xml"/>'
+    with zipfile.ZipFile(parts, "a") as archive:
+        listed = f'<Relationships xmlns="{types}/package/2006/relationships">{named}</Relationships>'
+        archive.writestr("xl/worksheets/_rels/sheet1.xml.rels", listed)
+    return parts.getvalue()
+
+
 TURNED = [(100 + 14 * n, 200, line, 10, 90) for n, line in enumerate(["A level line,", "and what is al-", "so level."])]
 STAMPED = [(50, 700, "The bridge opened."), (100, 300, "DRAFT COPY", 60, 45), (50, 200, "It is old.")]
 DIVIDED = [(50, 700, "The bridge was de-"), (50, 686, "signed by Ada Venn."), (50, 672, "Its tolls are low.")]
@@ -186,7 +199,7 @@ APART = [
             sheet("S", [*NOTES[1:], *PEOPLE, [], ["Town", "Toll"], ["Orle", 2]]),
             f"S\n{AGES}\nTown: Orle; Toll: 2",
         ),
-        ("Excel", sheet("S", [["a", "b"]]), "S\na; b"),
+        *(("Excel", naming_a_lost_part(sheet("S", [["a", "b"]]), kind), "S\na; b") for kind in ("drawing", "comments")),
         ("CSV", '\r\ntown;"founded, about"\r\nTarn;1931\n', "town: Tarn; founded, about: 1931"),
         ("CSV", '"town";"founded, in, or, about"\nTarn;1931\n', "town: Tarn; founded, in, or, about: 1931"),
         ("CSV", "Prices in May, June\nname;price\nOrle;1,50\nTarn;2,75\n", "Prices in May, June\n" + PRICES),
