@@ -118,9 +118,9 @@ class Manifest:
                 raise IndexForeign(
                     f"{folder}: not an index, since it has no {MANIFEST}; `knowgap index` builds one"
                 ) from None
-            unfinished = "; its build was not finished: the same command continues it"
-            how = unfinished if building_folder(folder).exists() else "; `knowgap index` builds one"
-            raise IndexMissing(f"{folder}: no index there{how}") from None
+            unfinished = "no index there; its build was not finished: the same command continues it"
+            wrong = "there is no such folder: name an index (`knowgap index` builds one), or a folder of documents"
+            raise IndexMissing(f"{folder}: {unfinished if building_folder(folder).exists() else wrong}") from None
         except (OSError, ValueError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
         kind = [record.pop("format", None), record.pop("version", None)]

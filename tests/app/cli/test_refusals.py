@@ -14,6 +14,7 @@ REFUSED = {
     "ask": [
         ("ask '  '", "question is empty"),
         ("ask Who? --index docs.jsonl", "docs.jsonl: not an index"),
+        ("ask Who? --index ./docz", "docz: there is no such folder"),
         (f"{ASK} --program migress", "did you mean 'migres'"),
         (f"{ASK} --program idx", "idx is not an artifact"),
         (f"{ASK} --program compiled", "compiled/artifact is one"),
