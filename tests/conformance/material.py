@@ -2,8 +2,6 @@
 
 import re
 
-import dspy
-
 from knowgap.errors import KnowgapError
 from knowgap.programs.hyperparameters import Choice, Integer, Real, Switch
 from knowgap.programs.trace.steps import Queried, Retrieved
@@ -60,10 +58,6 @@ def passages_shown(inputs):
         elif isinstance(value, list):
             shown += [(item["title"], item["text"]) for item in value if isinstance(item, dict) and "text" in item]
     return shown
-
-
-def answered_by(engine):
-    return dspy.context(lm=dspy.LM("test/typed", engine=engine, cache=False, num_retries=0))
 
 
 def assert_same(one, other):

@@ -12,7 +12,6 @@ from conformance.material import (
     QUESTION,
     RIGHT_TO_LEFT,
     OutOfOrder,
-    answered_by,
     assert_same,
     assert_within_caps,
     ids_of,
@@ -22,7 +21,7 @@ from conformance.material import (
 )
 from conformance.typed_engine import NEVER, SPOILT, UNREADABLE, TypedEngine, settling
 from dspy.utils.exceptions import LMError
-from support import OverlapRetriever, TableEntailment, TableReranker, TableRetriever
+from support import OverlapRetriever, TableEntailment, TableReranker, TableRetriever, lm_of
 
 from knowgap import build_index
 from knowgap.errors import EmptyQuestion, KnowgapError, UsageError
@@ -50,7 +49,7 @@ class ProgramConformance:
 
     def ask(self, program, value=settling, question=QUESTION, **engine):
         engine = TypedEngine(value, **engine)
-        with answered_by(engine):
+        with dspy.context(lm=lm_of(engine)):
             return program(question=question), engine
 
     def small(self, **kwargs):
@@ -193,7 +192,7 @@ class ProgramConformance:
     def test_acall_gives_the_same_and_tells_each_step(self):
         program, heard = self.small(), []
         called, _ = self.ask(program, NEVER[0])
-        with answered_by(TypedEngine(NEVER[0])):
+        with dspy.context(lm=lm_of(TypedEngine(NEVER[0]))):
             awaited = asyncio.run(program.acall(question=QUESTION, listener=lambda step, _: heard.append(step)))
         assert_same(awaited, called)
         assert sorted(map(repr, heard)) == sorted(map(repr, called.trace.steps))
@@ -237,7 +236,7 @@ class ProgramConformance:
     def test_a_question_is_a_text(self, question):
         engine = TypedEngine(settling)
         for ask in (self.make(), lambda question: asyncio.run(self.make().acall(question))):
-            with answered_by(engine), pytest.raises(UsageError) as refused:
+            with dspy.context(lm=lm_of(engine)), pytest.raises(UsageError) as refused:
                 ask(question=question)
             assert isinstance(refused.value, EmptyQuestion) or repr(question) in str(refused.value)
         assert engine.calls == []
@@ -246,7 +245,7 @@ class ProgramConformance:
         program = self.small()
         questions = [f"{QUESTION} {n % 8}" for n in range(16)]
         one_by_one = [self.ask(program, question=question)[0] for question in questions[:8]] * 2
-        with answered_by(TypedEngine(settling)), ThreadPoolExecutor(16) as pool:
+        with dspy.context(lm=lm_of(TypedEngine(settling))), ThreadPoolExecutor(16) as pool:
             futures = [pool.submit(contextvars.copy_context().run, program, question) for question in questions]
             together = [future.result(timeout=60) for future in futures]
         for alone, among in zip(one_by_one, together, strict=True):

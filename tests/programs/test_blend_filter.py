@@ -102,24 +102,19 @@ def test_strategyqa_has_no_turn_for_the_topic_and_possibly_nothing_is_relevant(p
 
 
 @pytest.mark.parametrize(
-    ("left_out", "searched", "passages", "calls"),
+    ("settings", "searched", "passages", "calls"),
     [
-        (["original"], [QUESTION, EXTERNAL, INTERNAL], [SHOW, BELL], 9),
-        (["internal"], [QUESTION, EXTERNAL], [SHOW], 8),
-        (["original", "external"], [INTERNAL], [BELL], 6),
+        ({"original": False}, [QUESTION, EXTERNAL, INTERNAL], [SHOW, BELL], 9),
+        ({"internal": False}, [QUESTION, EXTERNAL], [SHOW], 8),
+        ({"original": False, "external": False}, [INTERNAL], [BELL], 6),
+        ({"knowledge_filter": "none"}, [QUESTION, EXTERNAL, INTERNAL], FOUND, 4),
     ],
 )
-def test_each_query_can_be_left_out(left_out, searched, passages, calls):
-    prediction, _, retriever = answered(**dict.fromkeys(left_out, False))
+def test_each_query_and_the_filter_can_be_left_out(settings, searched, passages, calls):
+    prediction, _, retriever = answered(**settings)
     assert retriever.searched == searched
     assert (prediction.passages, prediction.trace.cost.lm_calls) == (passages, calls)
-
-
-def test_without_the_filter_the_union_is_read_whole():
-    prediction, engine, _ = answered(knowledge_filter="none")
-    assert prediction.passages == FOUND
-    assert prediction.trace.of(Filtered) == []
-    assert sorted(engine.acts) == ["answer", "answer", "internal_knowledge", "shorten"]
+    assert bool(prediction.trace.of(Filtered)) == ("knowledge_filter" not in settings)
 
 
 def test_the_filter_after_the_union_judges_all_passages_in_one_go():

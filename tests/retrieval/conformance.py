@@ -203,6 +203,14 @@ NEW = [
 ]
 
 
+ODD = [
+    Passage("", "empty id", "is an id, too"),
+    Passage("é", "Ünïcödé", "ス 🦊 \u202e \x00"),
+    Passage("lone", "\ud800", "surrogate"),
+    Passage("nothing", "", ""),
+]
+
+
 class UpdateConformance:
     """For indexes whose passages can be added, deleted and replaced."""
 
@@ -231,11 +239,13 @@ class UpdateConformance:
         assert sorted(map(str, index)) == sorted(map(str, [*left[1:], new]))
         assert len(index) == len(left)
 
-    def test_half_of_a_character_does_no_harm(self, tmp_path):
-        added, built = (Passage(name, "Half", f"{name} until it is cut off here \ud83d") for name in ("added", "built"))
-        index = self.make([built, *corpus(12)], tmp_path / "index")
-        assert index.add([added]) == 1
-        assert index.search([str(added)], 1)[0][0].passage == added
+    def test_odd_passages_are_kept_as_they_are(self, tmp_path):
+        index = self.make([*ODD, *corpus(12)], tmp_path / "index")
+        assert [*index] == [*ODD, *corpus(12)]
+        half = Passage("half", "Half", "until it is cut off here \ud83d")
+        assert index.add([half]) == 1
+        assert index.search([str(half)], 1)[0][0].passage == half
+        assert index.delete(each.id for each in ODD) == len(ODD)
 
     def test_a_damaged_file_of_a_change_is_noticed(self, index):
         index.add(NEW)

@@ -9,7 +9,7 @@ import pytest
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.data.indexing import build_index
-from knowgap.errors import DataError, UsageError
+from knowgap.errors import DataError
 from knowgap.retrieval import DenseIndex, Passage, open_index
 from knowgap.retrieval.documents.reading import Reading, Update
 from knowgap.retrieval.documents.sources import sources_of
@@ -163,18 +163,6 @@ def test_the_same_text_is_indexed_once_with_all_its_files_and_a_copy_takes_the_p
     assert (len(found), found["Plan"] in ("plan.txt", "b plan.md")) == (3, True)
     assert (reading.update.added, reading.update.removed) == (2, 1)
     assert places()[1].update.files == 0
-
-
-def test_an_index_of_something_else_is_not_changed(docs: Path, tmp_path: Path):
-    follow(docs, tmp_path / "ix", engine="bm25")
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "a.txt").write_text("Something else.", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"another index is already there \(corpus "):
-        follow(other, tmp_path / "ix")
-    with pytest.raises(UsageError, match=r"another index is already there \(passage-tokens 256, not 64\)"):
-        follow(docs, tmp_path / "ix", passage_tokens=64)
-    assert len(follow(other, tmp_path / "ix", engine="bm25", overwrite=True)[0]) == 1
 
 
 def test_a_data_set_and_passages_are_indexed_as_they_are(tmp_path: Path):

@@ -19,6 +19,7 @@ BOOK = "A long book. " * 20_000
     ("name", "text", "problem"),
     [
         ("mine.jsonl", b"", r"mine.jsonl: holds no records"),
+        ("mine.jsonl", b'{"question": "x?"}', r"mine.jsonl:1: .* question and answer"),
         ("mine.jsonl", f'{ROW}\n{{"question": "x?", answer}}'.encode(), r"mine.jsonl:2: is not JSON Lines"),
         ("mine.jsonl", f'{ROW}\n["list"]\n'.encode(), r"mine.jsonl:2: must be a JSON object"),
         ("mine.jsonl", f"{ROW}\n{ROW.replace('x', 'ü')}".encode("latin-1"), r"jsonl:2: is not UTF-8: byte 0xfc at"),

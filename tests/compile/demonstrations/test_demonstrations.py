@@ -9,8 +9,7 @@ from knowgap.compiling.demonstrations.demo_sets import EXCERPT_WORDS, DemoSets
 from knowgap.compiling.demonstrations.optimizers import feedback_metric, run_optimizer
 from knowgap.compiling.evaluation.metrics.answers import exact_match
 from knowgap.compiling.run import Run
-from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
-from knowgap.lms import make_lm
+from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.trace.evidence import NOT_SEARCHED, USED
 
@@ -133,20 +132,9 @@ def test_labeled_shows_examples_to_predictors_that_they_label(program, examples)
     assert (len(shown["answer"]), shown["split"]) == (4, [])  # examples do not say how a question is broken down
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "named"),
-    [
-        ({"max_demos": 3}, UnknownName, "'max_demos'"),
-        ({"examples": []}, UsageError, "trainset"),
-        ({"optimizer": "mipro", "auto": "light", "num_candidates": 2}, UsageError, "mipro"),
-        ({"optimizer": "mipro", "lm": make_lm("extractive")}, LanguageModelError, "does not serve"),
-    ],
-)
-def test_refusals(program, examples, options, error, named):
-    lm, engine = reading_lm()
-    with pytest.raises(error, match=named):
-        run(program, **{"examples": examples, "lm": lm, **options})
-    assert engine.calls == []
+def test_no_training_questions_are_refused(program):
+    with pytest.raises(UsageError, match="trainset"):
+        run(program, [])
 
 
 def test_a_lost_language_model_ends_bootstrapping(program, examples):

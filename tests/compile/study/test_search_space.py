@@ -6,7 +6,6 @@ from compile_helpers import Tunable
 
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.space import SearchSpace
-from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer, Switch
 
@@ -58,21 +57,6 @@ def test_choice_of_what_to_search():
     assert {*study.trials[0].params} == {"top_k", "mode"}
     assert "weight" in SearchSpace(Tunable(careful=True), StudyConfig(include=["weight"])).parameters({})
     assert "weight" not in SearchSpace(Tunable(careful=False), StudyConfig(include=["weight", "top_k"])).parameters({})
-
-
-@pytest.mark.parametrize(
-    ("error", "named", "config"),
-    [
-        (UnknownName, "'topk'", {"include": ["topk"]}),
-        (UsageError, "careful", {"ranges": {"careful": (0, 1)}}),
-        (ValueOutOfBounds, "top_k=99", {"ranges": {"top_k": (1, 99)}}),
-        (UsageError, r"top_k: .*\(3.*, 2.*\)", {"ranges": {"top_k": (3, 2)}}),
-        (UsageError, "tunable", {"include": []}),
-    ],
-)
-def test_refusals(error, named, config):
-    with pytest.raises(error, match=named):
-        SearchSpace(Tunable(), StudyConfig(**config))
 
 
 def test_conditions_in_any_order():

@@ -2,6 +2,7 @@
 
 import dspy
 import pytest
+from near_misses import all_signatures
 
 from knowgap import signatures
 from knowgap.lms import make_lm
@@ -49,12 +50,9 @@ INPUTS = {
     "reference": "Aarhus",
     "statements": [NOTE],
 }
-ALL = {
-    n: v for n in signatures.__all__ if isinstance(v := getattr(signatures, n), type) and issubclass(v, dspy.Signature)
-}
 BEYOND = {"WhichPassages", "JudgeAnswer"}
 """What a judge is asked and rules cannot answer; the reader says so."""
-SERVED = [name for name in ALL if name not in BEYOND]
+SERVED = [name for name in all_signatures() if name not in BEYOND]
 REASONED = {"reasoning": "Ilse Morn was born in Aarhus.", "answer": "Aarhus"}
 AARHUS = ["ReadingNotes", "AnswerFromPassages", "AnswerWithConfidence"]
 EXPECTED = {
@@ -86,7 +84,8 @@ def ask(signature, adapter):
 @pytest.mark.parametrize("adapter", ADAPTERS)
 @pytest.mark.parametrize("name", SERVED)
 def test_every_signature_in_every_format(name, adapter):
-    prediction, chat = ask(ALL[name], adapter), ask(ALL[name], "chat")
-    for field in ALL[name].output_fields:
+    signature = all_signatures()[name]
+    prediction, chat = ask(signature, adapter), ask(signature, "chat")
+    for field in signature.output_fields:
         assert prediction[field] == chat[field]
     assert EXPECTED.get(name, {}).items() <= prediction.toDict().items()

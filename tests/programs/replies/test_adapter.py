@@ -6,15 +6,13 @@ from typing import Literal, get_args, get_origin
 
 import dspy
 import pytest
+from near_misses import all_signatures
 
 from knowgap import signatures
 from knowgap.programs.replies.adapter import LenientChatAdapter, LenientJSONAdapter, adapter_in_use
 from knowgap.programs.replies.fields import read_fields, without_marks
 from knowgap.signatures import SourcePassage, Statement, SubAnswer
 
-SIGNATURES = [
-    value for name in signatures.__all__ if isinstance(value := getattr(signatures, name), type(dspy.Signature))
-]
 VALUES = {
     str: ' a "text"\nof two lines, número 5, \u2014 ',
     int: 3,
@@ -32,7 +30,7 @@ def value(annotation):
     return VALUES.get(annotation, get_args(annotation)[0] if get_args(annotation) else "a text")
 
 
-@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda signature: signature.__name__)
+@pytest.mark.parametrize("signature", all_signatures().values(), ids=all_signatures())
 def test_the_messages_are_dspys_but_for_the_form_of_a_reply(signature):
     inputs = {name: value(field.annotation) for name, field in signature.input_fields.items()}
     outputs = {name: value(field.annotation) for name, field in signature.output_fields.items()}

@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.documents.text import Text
 from knowgap.retrieval.passage import Passage, document_id
@@ -127,8 +126,3 @@ def test_a_passage_that_fits_stays_as_it_is():
     splitter = Splitter(WINDOW, 64)
     fitting = Passage("orle", "Orle Bridge", "The bridge\nwas  designed by Ada Venn.\n")
     assert splitter.split_passage(fitting) == [fitting]
-
-
-def test_a_passage_has_a_least_length():
-    with pytest.raises(ValueOutOfBounds, match="passage_tokens = 31: must be at least 32"):
-        Splitter(WINDOW, 31)

@@ -60,27 +60,6 @@ def test_one_at_a_time_builds_or_changes_an_index(index, lock, problem):
     acts[problem]()
 
 
-ODD = [
-    Passage("", "empty id", "is an id, too"),
-    Passage("é", "Ünïcödé", "ス 🦊 \u202e \x00"),
-    Passage("lone", "\ud800", "surrogate"),
-    Passage("nothing", "", ""),
-]
-
-
-@pytest.fixture
-def store(tmp_path):
-    return PassageStore.build([*corpus(), *ODD], tmp_path)[0]
-
-
-def test_round_trip(store):
-    assert list(store) == [*corpus(), *ODD]
-    assert len(store) == len(corpus()) + len(ODD)
-    for position, passage in enumerate(store):
-        assert store.position(passage.id) == position
-    assert store.position("absent") is None
-
-
 def test_digest_depends_on_content_and_order(tmp_path):
     corpora = [corpus(), corpus()[::-1], [Passage("a", "b", "")], [Passage("a", "", "b")]]
     assert len({PassageStore.build(iter(passages), tmp_path)[1] for passages in [*corpora, corpus()]}) == len(corpora)
