@@ -119,11 +119,11 @@ def write_questions(
     from other passages, with at most three drafts for each question that is wanted.
 
     Every draft is written to a file beside the output as soon as it is checked. The same call continues a killed run,
-    and a call with a greater `n` continues a finished one; nothing is asked twice.
+    and a call with a greater `n` continues a finished one; nothing is asked twice. What the output has stays as it is.
 
     Args:
         retriever: an index, or its folder; the questions name its passages.
-        output: the file of questions, in the layout of users' own questions: JSON Lines. Written at the end.
+        output: the file of questions, in the layout of users' own questions: JSON Lines. They are added at the end.
         n: how many questions are written in all, equally many of each kind, with one more of some of the first.
         kinds: keys of `KINDS`.
         run: the language model that writes and checks, how many drafts are made at a time, the seed of the choice of
@@ -163,7 +163,8 @@ def write_questions(
     done = WrittenQuestions(drafts, tracker.usage.asked)
     if not done.kept:
         raise UsageError(f"no question passed the checks: {done.counts()}")
-    write_file(path, "".join(draft.to_line() for draft in done.kept))
+    written = f"{path.read_text(encoding='utf-8').strip()}\n".lstrip() if path.exists() else ""
+    write_file(path, "".join([written, *(draft.to_line() for draft in done.kept if draft.id not in written)]))
     return done
 
 

@@ -153,7 +153,12 @@ def test_a_killed_run_continues_and_asks_nothing_twice(index, tmp_path, num_thre
     again, engine = write(index, tmp_path, author(), n=8)
     assert (again.drafts, (tmp_path / "q.jsonl").read_text()) == (whole.drafts, text)
     assert 0 < again.calls == len(engine.calls) < whole.calls
+    mine = text.replace(whole.kept[0].question, "Who asks?").strip()
+    (tmp_path / "q.jsonl").write_text(mine)
+    write(index, tmp_path, author(), n=2)
     more, engine = write(index, tmp_path, author(), n=12)
+    added = (tmp_path / "q.jsonl").read_text().removeprefix(mine).splitlines()
+    assert [json.loads(line)["id"] for line in added[1:]] == [each.id for each in more.kept if each.id not in mine]
     assert len(more.kept) == 12
     assert not {str(call) for call in engine.calls} & {str(call) for call in before.calls}
     assert {draft.id for draft in whole.kept} <= {draft.id for draft in more.kept}
