@@ -112,7 +112,7 @@ def evaluate(
     elif split:
         raise UsageError(f"split={split!r} works only with a data set: pass the data set itself, not its questions")
     else:
-        every, whole = questions[:limit], questions
+        every, whole = questions[: limit and max(limit, 0)], questions
     ids, named = check_examples(every), named_metrics(metrics)
 
     def ask(program: Any, output: str | Path | None, run: Run) -> Evaluation:

@@ -131,8 +131,8 @@ def write_questions(
 
     Raises:
         UnknownName: there is no such kind.
-        UsageError: the language model is the embedded reader, which cannot write; the passages of the index cannot be
-            listed; the output was made with something else; or no question passed the checks.
+        UsageError: `n` is below 1; the language model is the embedded reader, which cannot write; the passages of the
+            index cannot be listed; the output was made with something else; or no question passed the checks.
         LanguageModelError: the language model does not answer; earlier drafts are kept.
 
     >>> import knowgap
@@ -143,6 +143,8 @@ def write_questions(
     ...     print("needs a language model")
     needs a language model
     """
+    if n < 1:
+        raise UsageError(f"n = {n}: write at least one question")
     kinds = list(dict.fromkeys(kinds)) or list(KINDS)
     for kind in kinds:
         if kind not in KINDS:

@@ -103,6 +103,7 @@ def test_what_no_question_can_mend_is_raised(program, examples, lm):
         ("needs a retriever", RAG(), examples, {}),
         ("no language model", program, examples, {"run": Run()}),
         ("nothing to ask", program, [], {}),
+        ("nothing to ask", program, examples, {"limit": -1}),
         ("is used twice", program, [examples[0], examples[0]], {}),
         ("needs the field answer", program, [dspy.Example(question="Who?")], {}),
         ("at least one thread", program, examples, {"run": Run(lm=lm, num_threads=0)}),

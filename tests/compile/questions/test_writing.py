@@ -197,6 +197,7 @@ def test_a_model_that_cannot_be_asked_ends_the_run(index, tmp_path, fault, error
 def test_refusals(index, tmp_path):
     for error, match, retriever, options in (
         (UnknownName, "'two_hop'", index, {"kinds": ["two-hop"]}),
+        (UsageError, "n = -2", index, {"n": -2}),
         (UsageError, "does not list its passages", RemoteRetriever("http://127.0.0.1:1"), {}),
         (UsageError, "12 words", BM25Index.from_passages([Passage("a", "A", "Short.")]), {}),
     ):
