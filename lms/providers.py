@@ -51,7 +51,8 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     Args:
         name: `extractive` for the embedded reader, `hf/PATH_OR_ID` for a local Transformers model, or a DSPy model
             string such as `openai/gpt-4o-mini` or `ollama_chat/llama3.2`.
-        api_base: address of an OpenAI-compatible server (vLLM, SGLang, llama.cpp), as `http://host:port/v1`.
+        api_base: address of an OpenAI-compatible server (vLLM, SGLang, llama.cpp), as `http://host:port/v1`. DSPy's own
+            cache mixes up servers that name their models alike; call `quiet_dspy` first if you ask several.
         api_key: its key; most local servers accept any.
         **kwargs: for `dspy.LM`: `temperature`, `max_tokens`, `cache`, `num_retries` (3 unless set), `timeout` in
             seconds (120 unless set); for `hf/…` those of `HFEngine` instead of the last two: `device`,
