@@ -92,7 +92,7 @@ def save(
 
 def check_savable(program: Program, target: Path) -> str:
     """The name under which `save` records the class of a program; raises `UsageError` if it cannot be saved there."""
-    if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
+    if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "program.json").exists())):
         raise UsageError(f"{target} already exists and is not an artifact: name another folder")
     return program_reference(type(program), lasting=True)
 

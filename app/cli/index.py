@@ -67,7 +67,7 @@ def index(
     for name in options:
         if name not in known:
             raise UnknownName.among("setting of such an index", name, known)
-    settings: Any = {name: int(text) if text.isdecimal() else text for name, text in options.items()}
+    settings: Any = {n: int(t) if n == "passage_tokens" and t.isdecimal() else t for n, t in options.items()}
     source, reading = load_dataset(data or "") if corpus is None else Path(corpus), Reading()
     if not isinstance(source, Path) and not source.corpus:
         raise UsageError(f"{data} has no passages of its own: name a file of passages with --corpus")
@@ -142,6 +142,6 @@ def questions(
     with factories.open_index(options) as index, progress("writing questions") as report:
         run = Run(lm=lm, num_threads=options.num_threads, progress=report)
         done = write_questions(index, output, n=options.n, run=run)
-    page = write_questions_page(done.kept, output.with_suffix(".html"))
+    page = write_questions_page(done.kept, output.with_suffix(".page.html" if output.suffix == ".html" else ".html"))
     show_table(f"questions, after {done.calls} calls", ["", "drafts"], [*done.counts().items()])
     remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")

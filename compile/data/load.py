@@ -96,7 +96,7 @@ def _locate(source: str) -> tuple[Path, str | None]:
     elif source in DATASETS:
         raise UsageError(f"{source} does not come with knowgap: download it and name its files, as {source}:PATH")
     elif colon or not re.search(r"[./\\]", source):
-        raise UnknownName.among("data set or layout", layout, DATASETS)
+        raise UnknownName.among("layout" if colon else "data set", layout, LAYOUTS if colon else DATASETS)
     if not Path(source).exists():
         raise DataError("there is no such file or folder", path=source)
     return Path(source), layout if colon else None

@@ -50,8 +50,8 @@ class Splitter:
     """
 
     def __init__(self, window: Window | None = None, tokens: int = PASSAGE_TOKENS) -> None:
-        if tokens < _SMALLEST:
-            raise ValueOutOfBounds(f"passage_tokens = {tokens}: must be at least {_SMALLEST}")
+        if not isinstance(tokens, int) or tokens < _SMALLEST:  # a command may be given any text
+            raise ValueOutOfBounds(f"passage_tokens = {tokens}: must be a whole number from {_SMALLEST}")
         self._window = window or embedded_window()
         self.limit = min(tokens, self._window.size)
 

@@ -21,6 +21,8 @@ def test_writes_questions_that_eval_takes_and_a_page(knowgap, monkeypatch):
     assert "4 of 4 questions written to mine.jsonl; look through them: mine.html" in " ".join(said.split())
     assert len((knowgap.folder / "mine.jsonl").read_text().splitlines()) == 4
     assert "mine-kept.jsonl" in (knowgap.folder / "mine.html").read_text()
+    knowgap("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "asked.html")  # the page must not replace them
+    assert (knowgap.folder / "asked.html").read_text().count('"id"') == 4
     whole = ("--data", "mine.jsonl", "--whole", "--index", "idx")
     result = json.loads(knowgap("eval", "--program", "rag", *whole, *MODEL, "--json", code=1)[0])  # it answers nothing
     assert (result["questions"], round(sum(result["evidence"].values()), 6)) == (4, 1.0)

@@ -51,6 +51,7 @@ REFUSED = {
         ("index --index new --corpus docs.jsonl --engine altavista", "'altavista'"),
         ("index --index new --corpus docs.jsonl --engine bm25 --engine-option encoder=x", "encoder"),
         ("index --index new --corpus docs.jsonl --engine-option passage_tokens=31", "passage_tokens = 31"),
+        ("index --index new --corpus docs.jsonl --engine-option passage_tokens=many", "passage_tokens = many"),
         ("index --index notes --corpus notes", "notes holds other files"),
         ("index --index idx --corpus notes", "corpus"),
         ("index --index idx --corpus docs.jsonl --engine-option passage_tokens=64", "256, not 64"),
@@ -72,6 +73,7 @@ REFUSED = {
         ("eval --program rag --data absent.json", "absent.json"),
         ("eval --program rag --data hotpotqa", "hotpotqa:PATH"),
         ("eval --program rag --data hotpoqa:dev.json", "did you mean 'hotpotqa'?"),
+        ("eval --program rag --data sample:dev.json", "unknown layout 'sample': known are"),
         (f"{EVAL} --split tset", "did you mean 'test'?"),
         (f"{EVAL} --metric exact_mach", "did you mean 'exact_match'?"),
         (f"{EVAL} --limit 0", "limit 0"),
@@ -105,6 +107,7 @@ REFUSED = {
         (f"{COMPILE} --program rag,ircot --optimizer labeled", "one program"),
         (f"{COMPILE} --program rag,ircot --part reranker=embedded", "has no reranker"),
         ("compile --program direct --data three.jsonl", "2 train, "),
+        ("compile --program direct --optimizer labeled --output-dir compiled", "is not an artifact"),
     ],
     "train": [
         (f"{TRAIN} reranker --set epochs=0", "epochs = '0'"),
