@@ -245,7 +245,7 @@ def read_examples(path: Path, name: str, pool: Pool) -> Iterator[tuple[int, dspy
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             field = ".".join(map(str, first["loc"]))
-            raise record.error(f"{first['msg']}, but is {shorten(repr(first['input']), 60)}", field) from error
+            raise record.error(f"{first['msg']}, given {shorten(repr(first['input']), 60)}", field) from error
         except KeyError as error:
             raise record.lacks(str(error.args[0])) from error
         except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -41,7 +41,7 @@ class Record:
 
     def lacks(self, field: str) -> DataError:
         """Make an error that a field is missing."""
-        return self.error(f"is missing; the record's fields are {', '.join(sorted(self.data)) or 'none'}", field)
+        return self.error(f"is missing or wrong; the record has {', '.join(sorted(self.data)) or 'nothing'}", field)
 
 
 @contextmanager
