@@ -102,7 +102,7 @@ def resolve_lm(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.B
         named += [*(predictor.lm for predictor in program.predictors()), generator]
     model = next((each for each in named if each is not None), None)
     if model is None:
-        raise UsageError("no language model: pass lm=…, or configure one with dspy.configure(lm=…)")
+        raise UsageError("no language model: pass run=Run(lm=…), or configure one with dspy.configure(lm=…)")
     return model
 
 

@@ -119,7 +119,7 @@ class Manifest:
                     f"{folder}: not an index, since it has no {MANIFEST}; `knowgap index` builds one"
                 ) from None
             unfinished = "no index there; its build was not finished: the same command continues it"
-            wrong = "there is no such folder: name an index (`knowgap index` builds one), or a folder of documents"
+            wrong = "there is no such folder: name an index, or with --index a folder of documents"
             raise IndexMissing(f"{folder}: {unfinished if building_folder(folder).exists() else wrong}") from None
         except (OSError, ValueError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
