@@ -127,9 +127,7 @@ def write_bi_encoder(folder, texts, *, seed=1):
 
 CHAT = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}</s>{% endfor %}<|assistant|>"
 
-TEXTS = [
-    "Who painted The Grey Ferry? Ada Moor painted ships in the harbour of Tarn. | Where was #1 born? known unknown"
-]
+LEARNT = ["Who painted The Grey Ferry? Ada Moor painted ships in the harbour of Tarn. She was born in Wick."]
 
 
 def byte_tokenizer(texts, vocabulary, alphabet=None, **special):
@@ -161,7 +159,7 @@ def random_llama(tokenizer, seed=1, **changes):
 
 
 def write_language_model(
-    folder, kind="causal", *, texts=TEXTS, seed=1, vocabulary=400, alphabet=None, template=None, **changes
+    folder, kind="causal", *, texts=LEARNT, seed=1, vocabulary=400, alphabet=None, template=None, **changes
 ):
     """A one-layer T5 ("seq2seq") or Llama, with a byte-level tokenizer of all bytes or of an alphabet."""
     from tokenizers.processors import TemplateProcessing
@@ -190,8 +188,6 @@ def write_chat_model(folder, kind="causal", template=CHAT, **changes):
 FIRST = {"rewrite": "Ada Moor", "decompose": "The Grey Ferry", "disambiguate": "harbour"}
 SECOND = {"rewrite": "Tarn", "decompose": "Wick", "disambiguate": "ships"}
 ACTIONS = list(FIRST)
-
-LEARNT = ["Who painted The Grey Ferry? Ada Moor painted ships in the harbour of Tarn. She was born in Wick."]
 
 
 def tiny_tokenizer(texts=(*LEARNT, STYLES["short"])):

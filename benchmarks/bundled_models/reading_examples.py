@@ -44,8 +44,7 @@ def read_examples(folder: str | Path, seed: int = 0) -> list[ReadingExample]:
     """Read the training files of a folder, some of them on a passage without the answer.
 
     Args:
-        folder: has `squadshifts_*.json`, `2wiki_train*.json`, `hotpot_train*.json` and `hotpot_questions.jsonl` with
-            `hotpot_corpus.jsonl`, any of them, at any depth.
+        folder: has `squadshifts_*.json`, `2wiki_train*.json` and `hotpot_train*.json`, any of them, at any depth.
         seed: of the choice of passages that do not answer.
 
     Raises:
@@ -59,8 +58,8 @@ def read_examples(folder: str | Path, seed: int = 0) -> list[ReadingExample]:
     for path in sorted(Path(folder).rglob("squadshifts_*.json")):
         answered = list(squad_examples(path))
         examples += [*answered, *_retrieved_elsewhere(answered, rng)]
-    for read, found in ((_sub_questions, records(folder, "2wiki_train*.json")), (_multi_hop, _hotpot_records(folder))):
-        for record in found:
+    for read, pattern in ((_sub_questions, "2wiki_train*.json"), (_multi_hop, "hotpot_train*.json")):
+        for record in records(folder, pattern):
             examples += read(record, rng)
             paragraphs |= dict.fromkeys(paragraphs_of(record)[0].items())
     if not examples:
@@ -166,20 +165,6 @@ def paragraphs_of(record: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
     """The paragraphs of a question of several steps by their titles, and the titles of the gold ones."""
     paragraphs = {title: " ".join(s.strip() for s in sentences) for title, sentences in record["context"]}
     return paragraphs, list(dict.fromkeys(title for title, _ in record["supporting_facts"] if title in paragraphs))
-
-
-def _hotpot_records(folder: str | Path) -> Iterator[dict[str, Any]]:
-    """Records of HotpotQA in the official layout, and of `hotpot_questions.jsonl` brought into it."""
-    yield from records(folder, "hotpot_train*.json")
-    passages = {passage["doc_id"]: passage for passage in records(folder, "hotpot_corpus.jsonl")}
-    for record in records(folder, "hotpot_questions.jsonl"):
-        drawn = random.Random(record["id"]).sample(sorted(passages), 4)
-        chosen = [passages[id] for id in dict.fromkeys([*record["gold_doc_ids"], *drawn])]
-        yield {
-            **record,
-            "supporting_facts": [[title, 0] for title in record["supporting_facts"]["titles"]],
-            "context": [[passage["title"], [passage["text"]]] for passage in chosen],
-        }
 
 
 def _find(forms: Sequence[str], text: str) -> tuple[int, int] | None:

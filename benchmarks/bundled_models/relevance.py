@@ -12,7 +12,7 @@ Reddit and Amazon reviews.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from knowgap.retrieval.minilm import token_vectors, write_weights
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.rerankers.relevance import FEATURES, NAME, RelevanceFeatures, late_interaction
 
-_QUESTIONS, _PASSAGES = 250, 1500
+_QUESTIONS = 250
 _PARAGRAPHS = 600  # of squadshifts
 _RETRIEVED, _BEST = 50, 5
 _SHOWN = 0.9  # the share of gold among the best five that δ lets pass
@@ -156,46 +156,35 @@ def read_question_sets(folder: Path, seed: int) -> list[QuestionSet]:
     """Read the training files of a folder, at any depth; from each set at most 250 questions.
 
     Args:
-        folder: has `hotpot_train*.json`, `hotpot_questions.jsonl` with `hotpot_corpus.jsonl`, `2wiki_train*.json` and
-            `squadshifts_*.json`, any of them.
+        folder: has `hotpot_train*.json`, `2wiki_train*.json` and `squadshifts_*.json`, any of them.
         seed: of the choice of questions and passages.
 
     Raises:
         DataError: none of these files is there, or one holds no JSON records.
     """
-    sets = [made for read in (_hotpot, _twowiki, _squadshifts) for made in read(folder, random.Random(seed))]
+    sets = [made for read in (_multi_hop, _squadshifts) for made in read(folder, random.Random(seed))]
     if not sets:
         raise DataError(f"{folder}: no training file of HotpotQA, 2WikiMultihopQA or squadshifts is there")
     return sets
 
 
-def _hotpot(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
-    texts, questions = _multi_hop(records(folder, "hotpot_train*.json"))
-    corpus = {each["doc_id"]: _joined(each["title"], each["text"]) for each in records(folder, "hotpot_corpus.jsonl")}
-    for record in records(folder, "hotpot_questions.jsonl"):
-        gold = frozenset(corpus[id] for id in record["gold_doc_ids"])
-        texts |= dict.fromkeys(sorted(gold))
-        questions.append((record["question"], gold))
-    others = sorted(set(corpus.values()) - set(texts))
-    texts |= dict.fromkeys(rng.sample(others, max(0, min(len(others), _PASSAGES - len(texts)))))
-    if questions:
-        yield QuestionSet("hotpot", list(texts), questions[:_QUESTIONS])
-
-
-def _twowiki(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
-    chosen = _some(list(records(folder, "2wiki_train*.json")), _QUESTIONS, rng)
-    texts, questions = _multi_hop(chosen)
-    sub_questions: list[Question] = []
-    for record in chosen:
-        by_title, gold = _texts(record)
-        for pair in record.get("qa_pairs", ()):
-            asked = pair["question"].casefold()
-            named = [t for t, text in by_title.items() if text in gold and t.split(" (")[0].casefold() in asked]
-            if len(named) == 1:
-                sub_questions.append((pair["question"], frozenset({by_title[named[0]]})))
-    if questions:
-        yield QuestionSet("2wiki", list(texts), questions)
-        yield QuestionSet("2wiki", list(texts), _some(sub_questions, _QUESTIONS, rng))
+def _multi_hop(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
+    """The questions of 2WikiMultihopQA, its worded sub-questions, and the questions of HotpotQA."""
+    for family, pattern in (("2wiki", "2wiki_train*.json"), ("hotpot", "hotpot_train*.json")):
+        texts: dict[str, None] = {}
+        questions: list[Question] = []
+        sub_questions: list[Question] = []
+        for record in _some(list(records(folder, pattern)), _QUESTIONS, rng):
+            by_title, gold = _texts(record)
+            texts |= dict.fromkeys(by_title.values())
+            questions.append((record["question"], gold))
+            for pair in record.get("qa_pairs", ()):
+                asked = pair["question"].casefold()
+                named = [t for t, text in by_title.items() if text in gold and t.split(" (")[0].casefold() in asked]
+                if len(named) == 1:
+                    sub_questions.append((pair["question"], frozenset({by_title[named[0]]})))
+        for found in filter(None, (questions, _some(sub_questions, _QUESTIONS, rng))):
+            yield QuestionSet(family, list(texts), found)
 
 
 def _squadshifts(folder: Path, rng: random.Random) -> Iterator[QuestionSet]:
@@ -216,17 +205,6 @@ def _some(items: list[Any], most: int, rng: random.Random) -> list[Any]:
 
 def _joined(title: str, text: str) -> str:
     return str(Passage("", title, text))
-
-
-def _multi_hop(found: Iterable[dict[str, Any]]) -> tuple[dict[str, None], list[Question]]:
-    """The texts of all paragraphs of some records, each once, and the questions."""
-    texts: dict[str, None] = {}
-    questions: list[Question] = []
-    for record in found:
-        by_title, gold = _texts(record)
-        texts |= dict.fromkeys(by_title.values())
-        questions.append((record["question"], gold))
-    return texts, questions
 
 
 def _texts(record: dict[str, Any]) -> tuple[dict[str, str], frozenset[str]]:

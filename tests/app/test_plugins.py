@@ -21,19 +21,66 @@ from knowgap.programs.modules import wrap
 from knowgap.retrieval import make_entailment, make_reranker
 from knowgap.retrieval.indexes import as_retriever
 
+MINE = '''
+import knowgap
+from knowgap.errors import DataError
+from knowgap.programs.baselines.rag import RAG
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("mine:Agian", r"unknown name in mine 'Agian': did you mean 'Again'\?"),
-        ("./mine:Again", r"unknown program './mine:Again'"),
-        ("mine:knowgap.Program", r"a program is a subclass of knowgap\.Program that defines forward"),
-    ],
-)
-def test_what_is_wrong_with_a_program_is_one_line(name, message, folder):
-    with pytest.raises(UsageError, match=message) as error:
-        get_program(name)
-    assert "\n" not in str(error.value)
+
+class Again(RAG):
+    """Plain retrieval under another name."""
+
+
+def half(example, prediction):
+    """Always one half."""
+    return 0.5
+
+
+class Whole:
+    def __call__(self, example, prediction, trace=None):
+        return 1.0
+
+
+def undefined(example, prediction, trace=None):
+    raise DataError("is not defined here")
+
+
+class Finder:
+    def __init__(self, word="nothing"):
+        self.word = word
+
+    def __len__(self):
+        return 0
+
+    def search(self, queries, k):
+        return [[] for query in queries]
+
+
+finder = Finder("made before")
+
+
+class Scorer:
+    name, default_threshold, scale = "scorer", 0.5, "from 0 to 1"
+
+    def score(self, pairs):
+        return [1.0 for pair in pairs]
+
+    entails = score
+
+    def __bool__(self):
+        return False
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A folder outside the package, from which plugins are imported, as the command line would."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+    yield tmp_path
+    for name in ("mine", "unsound"):
+        sys.modules.pop(name, None)
 
 
 def test_what_own_code_raises_passes(folder):

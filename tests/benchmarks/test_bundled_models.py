@@ -17,9 +17,10 @@ _TOWNS = ["Wick", "Tarn", "Dunmore", "Aldern", "Polva", "Sorrel", "Kember", "Bra
 _PEOPLE = ["Ada Moorland", "Bo Reedham", "Cy Holtby", "Di Farrow", "Ed Garnett", "Flo Hask", "Gus Ilford", "Hal Jessop"]
 
 
-def write_public_data(folder: Path) -> Path:
-    """Write squadshifts, 2WikiMultihopQA and HotpotQA files about some people."""
-    texts = {}
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of squadshifts, 2WikiMultihopQA and HotpotQA files about some people."""
+    folder, texts = tmp_path_factory.mktemp("data"), {}
     for i, name in enumerate(_PEOPLE):
         town, year = _TOWNS[i], 1801 + 7 * i
         texts[name] = [
@@ -50,11 +51,6 @@ def write_public_data(folder: Path) -> Path:
     (folder / "deeper" / "2wiki_train_8.json").write_text(json.dumps(wiki), "utf-8")
     (folder / "deeper" / "hotpot_train_8.json").write_text(json.dumps(hotpot), "utf-8")
     return folder
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_public_data(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval import BM25Index
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import folder_digest
-from tests.tiny import TEXTS, write_base_model, write_cross_encoder, write_language_model
+from tests.tiny import LEARNT, write_base_model, write_cross_encoder, write_language_model
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ CORPUS = [Passage("moor", "Ada Moor", "Ada Moor was born in Wick.")]
 
 @pytest.fixture
 def folders(tmp_path):
-    write_cross_encoder(tmp_path / "relevant", TEXTS)
+    write_cross_encoder(tmp_path / "relevant", LEARNT)
     kinds = {"know": "causal", "decompose": "seq2seq"}
     made = {task: write_language_model(tmp_path / task, kind) for task, kind in kinds.items()}
     return {**made, "relevant": tmp_path / "relevant"}

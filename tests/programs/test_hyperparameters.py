@@ -84,13 +84,6 @@ def test_refuses_by_name_value_and_bounds(name, bounds, values):
     assert program.values() == before
 
 
-def test_a_saved_value_outside_todays_bounds_is_refused_and_changes_nothing():
-    twin, state = Sure(), Sure(mode="slow").dump_state()
-    with pytest.raises(ValueOutOfBounds, match="tries=99"):
-        twin.load_state({**state, "tries": {"value": 99}})
-    assert twin.values() == Sure().values()
-
-
 def test_a_threshold_turns_a_yes_into_a_probability_and_back():
     program = Sure()
     for threshold, said, answer in (

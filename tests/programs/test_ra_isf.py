@@ -43,10 +43,6 @@ def verdicts(trace, what="relevance"):
     return [step.value for step in trace.of(Judged) if step.what == what]
 
 
-def asked(trace):
-    return [step.question for step in trace.of(Asked)]
-
-
 def reasons(trace):
     return [step.reason for step in trace.of(Stopped)]
 
@@ -144,7 +140,7 @@ def test_depth_is_counted_and_capped(depth, critical):
     script = model(parts=lambda inputs: [f"{inputs['question']} {part}" for part in "ab"])
     prediction, engine = play(RAISF(TableRetriever(passages("Anything")), depth=depth), "Q", **script)
     trace = prediction.trace
-    questions, inner = asked(trace), 2 ** (depth + 1) - 1
+    questions, inner = [step.question for step in trace.of(Asked)], 2 ** (depth + 1) - 1
     assert len(questions) == 2 ** (depth + 2) - 1
     assert max(question.count(" ") for question in questions) == depth + 1
     assert reasons(trace).count("depth") == 2 ** (depth + 1)

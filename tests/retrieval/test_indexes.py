@@ -174,11 +174,6 @@ def test_a_function_is_given_again_at_opening(tmp_path):
             DenseIndex.open(tmp_path / "index", encoder=other).search(QUERIES, 5)
 
 
-def test_a_function_that_gives_no_vectors_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="array of shape"):
-        DenseIndex.build(corpus(), tmp_path / "index", encoder=lambda texts: [0.5])
-
-
 # Both.
 
 

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from knowgap.compiling.data.dataset import Dataset
@@ -14,25 +13,13 @@ from knowgap.retrieval import DenseIndex, Passage, open_index
 from knowgap.retrieval.documents.reading import Reading, Update
 from knowgap.retrieval.documents.sources import sources_of
 from knowgap.retrieval.passage import document_id
+from tests.retrieval.test_indexes import count_words
 
 FILES = {
     "bridge.md": "# Orle Bridge\n\nIt was designed by Ada Venn.\n\n## Opening\n\nIt opened in 1931.\n",
     "people/venn.txt": "Ada Venn was an engineer, born in Tarn.",
     "people/reth.txt": "Jon Reth built the hall in 1870.",
 }
-
-
-class Embedder:
-    """Texts to vectors of their letters; remembers what it has encoded."""
-
-    model = "letters"
-
-    def __init__(self) -> None:
-        self.encoded: list[str] = []
-
-    def __call__(self, texts: list[str]) -> np.ndarray:
-        self.encoded += texts
-        return np.array([[text.lower().count(letter) + 0.01 for letter in "abcdefghijklmnopqrst"] for text in texts])
 
 
 def follow(*arguments: Any, **options: Any) -> tuple[Any, Any]:
@@ -56,12 +43,16 @@ def write_jsonl(path: Path, texts: dict[str, str]) -> Path:
 
 
 def test_only_what_has_changed_is_encoded_again(docs: Path, tmp_path: Path):
-    embed = Embedder()
+    asked: list[str] = []
+
+    def embed(texts: list[str]) -> Any:
+        asked.extend(texts)
+        return count_words(texts)
 
     def index() -> tuple[Any, Reading, list[str]]:
-        embed.encoded.clear()
+        asked.clear()
         made, reading = follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
-        return made, reading, [text for text in embed.encoded if "lighthouse" not in text]  # the index's own probe
+        return made, reading, [text for text in asked if "lighthouse" not in text]  # the index's own probe
 
     built, reading, _ = index()
     first = {passage.id for passage in built}
@@ -83,16 +74,15 @@ def test_only_what_has_changed_is_encoded_again(docs: Path, tmp_path: Path):
 def test_an_update_that_was_cut_off_is_done_by_the_next(
     docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
 ):
-    embed = Embedder()
-    follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
+    follow(docs, tmp_path / "ix", engine="dense", encoder=count_words)
     (docs / "people" / "venn.txt").write_text("Ada Venn was a painter.", encoding="utf-8")
     with monkeypatch.context() as patched:
         patched.setattr(DenseIndex, "delete", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
+            follow(docs, tmp_path / "ix", engine="dense", encoder=count_words)
     (docs / "people" / "venn.txt").write_text(then, encoding="utf-8")
     for files_changed in (1, 0):
-        index, reading = follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
+        index, reading = follow(docs, tmp_path / "ix", engine="dense", encoder=count_words)
         files = sorted(passage.id.partition("#")[0] for passage in index)
         assert files == ["bridge.md", "bridge.md", "people/reth.txt", "people/venn.txt"]
         assert {passage.text for passage in index if "venn" in passage.id} == {then}

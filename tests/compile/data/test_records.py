@@ -80,12 +80,6 @@ def test_passages_of_a_file(tmp_path, name, text, passages):
     assert list(read_corpus(tmp_path / name)) == [Passage(*passage) for passage in passages]
 
 
-def test_a_table_without_a_column_of_texts_is_a_document(tmp_path):
-    (tmp_path / "towns.csv").write_text("Name;Info;Year\nTarn;A town.;1200\nOrle;;1300\n")
-    text = "\n".join(passage.text for passage in read_corpus(tmp_path / "towns.csv"))
-    assert all(word in text for word in ("Info: A town.", "Year: 1200", "Year: 1300"))
-
-
 @pytest.mark.parametrize(
     ("name", "text", "place"),
     [
