@@ -72,7 +72,7 @@ def build_index(
         passages, kind = source.corpus if isinstance(source, Dataset) else source, engine_class(engine or NEW_INDEX)
         return kind.build(passages, folder, overwrite=overwrite, progress=progress, **options)
     source, told, reading = Path(source), reading is not None, Reading() if reading is None else reading
-    with lock_index(folder):
+    with lock_index(folder) as target:
         old = None if overwrite else Sources.of_index(folder)
         made_with = old.settings() if old is not None else {}
         engine_name: str = engine or made_with.get("engine") or NEW_INDEX
@@ -90,7 +90,7 @@ def build_index(
                     f"{folder}: another index is already there ({name.replace('_', '-')} {was!r}, not {value!r}); "
                     "choose another path, or overwrite it (--overwrite)"
                 )
-        beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
+        beside = Sources.create(target.with_name(f".{target.name}.sources"), settings)
         try:
             known = old.files() if old is not None else {}
             files = read_source(source, splitter, reading, known, report)

@@ -150,7 +150,7 @@ def write_questions(
         if kind not in KINDS:
             raise UnknownName.among("kind of question", kind, KINDS)
     wanted = {kind: n // len(kinds) + (place < n % len(kinds)) for place, kind in enumerate(kinds)}
-    path, lm = Path(output), check_teacher(resolve_lm(run.lm), "questions")
+    path, lm = Path(output).absolute(), check_teacher(resolve_lm(run.lm), "questions")
     index: Any = as_retriever(retriever)
     if not isinstance(index, Iterable):
         name = getattr(index, "name", type(index).__name__)

@@ -41,3 +41,4 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
     assert "two/artifact" in table
     assert list(Evaluations.load(indexed.folder / "out")) == programs.split(",")
     assert list(indexed.json(*compare)) == programs.split(",")
+    indexed.refusal("report", "out", "-o", ".")

@@ -56,6 +56,7 @@ REFUSED = {
         ("index --index new --corpus docs.jsonl --engine-option passage_tokens=31", "passage_tokens = 31"),
         ("index --index new --corpus docs.jsonl --engine-option passage_tokens=many", "passage_tokens = many"),
         ("index --index notes --corpus notes", "notes holds other files"),
+        ("index --index . --corpus notes", "holds other files"),
         ("index --index idx --corpus notes", "corpus"),
         ("index --index idx --corpus docs.jsonl --engine-option passage_tokens=64", "256, not 64"),
         ("index --index docs.jsonl/idx --corpus docs.jsonl --engine bm25", "docs.jsonl"),

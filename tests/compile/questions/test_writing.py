@@ -207,3 +207,5 @@ def test_refusals(index, tmp_path):
     (tmp_path / "q.jsonl.drafts").unlink()
     with pytest.raises(UsageError, match=r"q\.jsonl\.drafts"):
         write(index, tmp_path, author())
+    with pytest.raises(UsageError, match="already exists"):
+        write_questions(index, ".", run=Run(lm=scripted_lm(author())[0]))
