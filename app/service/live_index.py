@@ -61,11 +61,10 @@ class LiveIndex(NeverCopied):
         say: Callable[[str], None] = _LOG.info,
     ) -> None:
         self.folder = Path(folder).absolute()
-        documents = len(find_files(self.folder))
         self._kept = kept_folder(self.folder, kept)
         self._engine, self._seconds, self._progress, self._say = engine, seconds, progress, say
         self._index: Any = None
-        self.being_read: tuple[int, int] | None = (0, documents)
+        self.being_read: tuple[int, int] | None = (0, len(find_files(self.folder)))
         self.left_out = Counter[str]()
         self.busy, self.problem, self._told = "no document has been read yet", "", list[str]()
         self._ended = threading.Event()
