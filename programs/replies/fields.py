@@ -80,12 +80,14 @@ def _found(text: str, signature: type[dspy.Signature]) -> Iterator[Raw]:
 def _headings(signature: type[dspy.Signature]) -> tuple[re.Pattern[str], ...]:
     """The patterns of a marker, of a tag or its end, and of a label; group 1 is the name of the field, if it has one.
 
-    Markers may lack their signs or spaces. Labels stand at the beginning of a line, in bold, in a list or as a heading.
+    Markers may lack their signs or spaces, but for those of the prompt's own fields, with which small models go on.
+    Labels stand at the beginning of a line, in bold, in a list or as a heading.
     """
     named, mark = _spelled(signature.output_fields), r"[*_`\"']{0,3}"
+    asked = rf"(?<=# )(?:{_spelled(signature.input_fields)})"
     labelled = rf"(?:[-*•][ \t]+)?{mark}({_spelled(signature.fields)}){mark}"
     return (
-        re.compile(rf"[*`]{{0,3}}\[\[[ \t#]*({named}|completed)[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M),
+        re.compile(rf"[*`]{{0,3}}\[\[[ \t#]*({named}|completed|{asked})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M),
         re.compile(rf"<({named})>|</(?:{named})>", re.I),
         re.compile(rf"^[ \t>#]*{labelled}[ \t]*(?::[*_]{{0,3}}|#*[ \t]*$)", re.I | re.M),
     )

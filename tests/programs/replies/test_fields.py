@@ -43,6 +43,7 @@ ANSWERS = [
     ("[[ ## answer ## ]]\n…\n\n[[ ## completed ## ]]", None),
     ("<answer>Ada Moor</answer>", "Ada Moor"),
     ("[[ ## completed ## ]]\n[[ ## answer ## ]]\nAda Moor", "Ada Moor"),
+    ("[[ ## answer ## ]]\nAda Moor\n\n[[ ## question ## ]]\nWho painted The Grey Ferry?", "Ada Moor"),
     ("Ada Moor\nBo Reed\nIda Bell\nTom Hale", "Ada Moor\nBo Reed\nIda Bell\nTom Hale"),
     ('{"reasoning": "It was Ada Moor."}', None),
     ("Mark the answer as:\n" * 40, None),
