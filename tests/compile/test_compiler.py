@@ -30,19 +30,10 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
     )
 
 
-@pytest.mark.parametrize(
-    ("programs", "options", "named"),
-    [
-        ([RAG], {"share": 0.5}, "share"),
-        ([RAG, Tunable], {"study": StudyConfig(include=["topk"])}, "'top_k'"),
-    ],
-)
-def test_refusals(programs, options, named):
+def test_a_study_takes_no_option_of_another_optimizer():
     examples = make_examples(4)
-    with pytest.raises(UsageError, match=named):
-        compile(
-            [each(make_retriever(examples)) for each in programs], examples, "f1", run=Run(reading_lm()[0]), **options
-        )
+    with pytest.raises(UsageError, match="share"):
+        compile(RAG(make_retriever(examples)), examples, "f1", run=Run(reading_lm()[0]), share=0.5)
 
 
 def test_what_could_not_be_saved_or_scored_is_refused_before_anything_is_asked(tmp_path):
