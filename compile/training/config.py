@@ -45,11 +45,11 @@ class TrainingConfig(Settings, frozen=True):
     seed: int = Field(default=0, ge=0)
 
 
-C = TypeVar("C", bound=TrainingConfig)
+C_co = TypeVar("C_co", bound=TrainingConfig, covariant=True)
 
 
 @dataclass(frozen=True)
-class Job(Generic[C]):
+class Job(Generic[C_co]):
     """What `train` was asked for: `corpus` are the passages of the data or the index, `run.lm` is the teacher."""
 
     examples: Sequence[dspy.Example]
@@ -57,7 +57,7 @@ class Job(Generic[C]):
     corpus: Iterable[Passage]
     output: Path
     base: str
-    config: C
+    config: C_co
     run: Run
 
 

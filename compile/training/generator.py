@@ -84,7 +84,7 @@ def train_rq_rag(job: Job[GeneratorConfig]) -> list[TrainingResult]:
         raise UsageError(f"{job.base} is a sequence-to-sequence model: name a causal one, such as a Llama")
     with main_process_first():
         records, calls = construct_transcripts(job, file)
-    done = train_generator(records, job.output, job.base, job.config, job.run.progress)
+    done = train_generator(job, records)
     counts = Counter(each.dropped or f"written, {each.action}" for each in records)
     told = ", ".join(f"{count} {what}" for what, count in counts.items())
     note = f"transcripts of {len(records)} questions: {told}; {calls} calls of the teacher; {done.examples} learnt"
@@ -154,9 +154,7 @@ def _write(
     return "" if record.answer else _UNREADABLE
 
 
-def train_generator(
-    records: Sequence[TranscriptRecord], output: str | Path, base: str, config: GeneratorConfig, progress: Any = None
-) -> TrainingResult:
+def train_generator(job: Job[GeneratorConfig], records: Sequence[TranscriptRecord]) -> TrainingResult:
     """Train a generator on transcripts, with the control tokens added to the vocabulary of the base.
 
     Transcripts that were dropped are left out. With LoRA, the new embeddings of the control tokens are trained as well,
@@ -167,11 +165,13 @@ def train_generator(
         if not record.dropped:
             steps = [TranscriptStep(record.action, query, found) for query, found in record.steps]
             learnt.append(transcript(STYLES[record.style], record.question, steps, written("answer", record.answer)))
-    special: Any = {
-        "encode": lambda local, turns: encode(local.tokenizer, turns),
-        "prepare": lambda local: add_control_tokens(local.tokenizer, local.model),
-    }
-    return train_language_model(learnt, output, base, config, facts={"kind": "rq-rag"}, progress=progress, **special)
+    return train_language_model(
+        job,
+        learnt,
+        {"kind": "rq-rag"},
+        encode=lambda local, turns: encode(local.tokenizer, turns),
+        prepare=lambda local: add_control_tokens(local.tokenizer, local.model),
+    )
 
 
 def encode(tokenizer: Any, messages: Conversation) -> Row:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.training.config import LanguageModelConfig
+from knowgap.compiling.training.config import Job, LanguageModelConfig
 from knowgap.compiling.training.fit import TrainingResult, base_facts, fit
 from knowgap.errors import UsageError
 from knowgap.lms.local import LocalModel
 from knowgap.storage.files import json_digest
-from knowgap.storage.progress import Progress
 
 IGNORED = -100
 """The label of a token that the loss leaves out."""
@@ -34,13 +33,10 @@ def conversation_row(local: LocalModel, conversation: Conversation) -> Row:
 
 
 def train_language_model(
+    job: Job[LanguageModelConfig],
     conversations: Sequence[Conversation],
-    output: str | Path,
-    base: str,
-    config: LanguageModelConfig,
-    *,
     facts: Mapping[str, Any],
-    progress: Progress | None = None,
+    *,
     encode: Callable[[LocalModel, Conversation], Row] = conversation_row,
     prepare: Callable[[LocalModel], dict[str, Any]] = lambda local: {},
 ) -> TrainingResult:
@@ -49,28 +45,26 @@ def train_language_model(
     Examples that are longer than `max_length` are left out, since what is cut off is what is to be learnt.
 
     Args:
+        job: the model to start from, the settings, and the folder of the finished model.
         conversations: what the model learns to write.
-        output: the folder of the finished model.
-        base: the model to start from, by folder or hub name.
-        config: the settings.
         facts: see `fit`; the base and a digest of the conversations are added.
-        progress: see `fit`.
         encode: makes an example of a conversation.
         prepare: changes the model and its tokenizer before that, and returns further settings of LoRA.
     """
+    config = job.config
     dtype: Any = None  # that of the base
 
     def build(settings: dict[str, Any]) -> Any:
         from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments
 
         nonlocal dtype
-        local = LocalModel(base, "cpu", "auto")
+        local = LocalModel(job.base, "cpu", "auto")
         dtype = local.model.dtype
         lora = prepare(local)
         every = [encode(local, conversation) for conversation in conversations]
         examples: Any = [row for row in every if len(row["input_ids"]) <= config.max_length]
         if not examples:
-            raise UsageError(f"{output}: there is nothing to train on, or nothing that fits in max_length")
+            raise UsageError(f"{job.output}: there is nothing to train on, or nothing that fits in max_length")
         model, tokenizer = local.model.train(), local.tokenizer
         if config.gradient_checkpointing and model.supports_gradient_checkpointing:
             model.gradient_checkpointing_enable()
@@ -98,5 +92,5 @@ def train_language_model(
         trained.to(dtype).save_pretrained(str(folder))
         trainer.processing_class.save_pretrained(str(folder))
 
-    made_from = {**base_facts(base), "data": json_digest(conversations), **facts}
-    return fit(output, config, build, save, made_from, progress)
+    made_from = {**base_facts(job.base), "data": json_digest(conversations), **facts}
+    return fit(job.output, config, build, save, made_from, job.run.progress)

@@ -28,7 +28,6 @@ from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.text import clean_lines
 from knowgap.storage.files import json_digest
 from knowgap.storage.processes import is_main_process, main_process_first
-from knowgap.storage.progress import Progress
 
 Task = Literal["know", "relevant", "decompose"]
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -68,8 +67,7 @@ def train_ra_isf(job: Job[SubModelConfig]) -> list[TrainingResult]:
             items = [(each, str(hit.passage)) for each, hits in zip(examples, found, strict=True) for hit in hits]
         with main_process_first():
             labels, calls = label_items(items, task, program, file, job.run)
-        predictor, folder = getattr(program, task), job.output / task
-        trained = train_sub_model(task, predictor, labels, folder, job.base, job.config, job.run.progress)
+        trained = train_sub_model(replace(job, output=job.output / task), task, getattr(program, task), labels)
         note = f"{task}: {len(labels)} labels; {calls} calls of the teacher"
         done.append(replace(trained, notes=(note,)))
     return done
@@ -107,13 +105,7 @@ def label_items(
 
 
 def train_sub_model(
-    task: Task,
-    predictor: dspy.Predict,
-    examples: Sequence[LabelledExample],
-    output: str | Path,
-    base: str,
-    config: LanguageModelConfig,
-    progress: Progress | None = None,
+    job: Job[LanguageModelConfig], task: Task, predictor: dspy.Predict, examples: Sequence[LabelledExample]
 ) -> TrainingResult:
     """Train a sub-model to answer a predictor of RA-ISF.
 
@@ -123,8 +115,7 @@ def train_sub_model(
     if task != "decompose" and len({bool(example.label) for example in examples}) < 2:
         raise UsageError(f"all {len(examples)} examples of {task} have the same label: take more questions")
     conversations = [as_conversation(predictor, example) for example in examples]
-    facts = {"kind": "ra-isf", "sub_model": task}
-    return train_language_model(conversations, output, base, config, facts=facts, progress=progress)
+    return train_language_model(job, conversations, {"kind": "ra-isf", "sub_model": task})
 
 
 def as_conversation(predictor: dspy.Predict, example: LabelledExample) -> list[dict[str, str]]:

@@ -135,9 +135,13 @@ def base(tmp_path_factory):
     return str(write_base_model(tmp_path_factory.mktemp("base") / "llama"))
 
 
+def train_tiny(records, output, base, config=CONFIG):
+    return train_generator(Job([], INDEX, CORPUS, output, base, config, Run()), records)
+
+
 def test_held_out_transcripts_can_be_read(base, tmp_path):
     dropped = record(PASSAGES[5]).model_copy(update={"dropped": "no query", "id": "dropped"})
-    result = train_generator([*RECORDS, dropped], tmp_path / "generator", base, CONFIG)
+    result = train_tiny([*RECORDS, dropped], tmp_path / "generator", base)
     assert (result.examples, result.steps, result.folder) == (12, 60, tmp_path / "generator")
     generator = load_trained("generator", tmp_path / "generator")
     program = RQRAG(OverlapRetriever(PASSAGES), generator=generator, depth=1, top_k=1)
@@ -150,7 +154,7 @@ def test_held_out_transcripts_can_be_read(base, tmp_path):
 
 def test_with_lora_the_new_tokens_are_learnt_and_the_matrices_merged(base, tmp_path):
     config = GeneratorConfig(epochs=2, learning_rate=1e-3, lora_rank=4, **SMALL)
-    train_generator(RECORDS, tmp_path / "one", base, config)
+    train_tiny(RECORDS, tmp_path / "one", base, config)
     before, after = load_file(f"{base}/model.safetensors"), load_file(tmp_path / "one" / "model.safetensors")
     words = before["model.embed_tokens.weight"].shape[0]
     assert after["model.embed_tokens.weight"].shape[0] == words + 7

@@ -11,7 +11,7 @@ from knowgap.compiling.data import Dataset
 from knowgap.compiling.run import Run
 from knowgap.compiling.teacher import ask_teacher
 from knowgap.compiling.training import train
-from knowgap.compiling.training.config import LanguageModelConfig
+from knowgap.compiling.training.config import Job, LanguageModelConfig
 from knowgap.compiling.training.sub_models import LabelledExample, as_conversation, label_items, train_sub_model
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms.providers import load_trained
@@ -98,7 +98,8 @@ def bases(tmp_path_factory):
 
 
 def fit(base, task, examples, output, config=ONCE):
-    return train_sub_model(task, getattr(RAISF(), task), examples, output, str(base), config)
+    job = Job([], OverlapRetriever(PASSAGES), PASSAGES, output, str(base), config, Run())
+    return train_sub_model(job, task, getattr(RAISF(), task), examples)
 
 
 @pytest.mark.long
