@@ -37,14 +37,15 @@ _ASKED = "The display keeps showing {} since this morning, and the operator cann
 
 
 def _gold(options: argparse.Namespace, folder: Path) -> Table:
-    """What the engines find of gold paragraphs, and rerankers among what ColBERT and the default engine find."""
+    """What the engines find of gold paragraphs, and the embedded reranker; or the default engine, and given models."""
     limit = options.count or (50 if options.quick else None)
-    engines: dict[str, dict[str, Any]] = {name: {"engine": name} for name in ENGINES}
+    given = bool(options.encoder or options.reranker)
+    engines: dict[str, dict[str, Any]] = {name: {"engine": name} for name in (("hybrid",) if given else ENGINES)}
     if options.encoder:
         engines[f"dense, {Path(options.encoder).name}"] = {"engine": "dense", "encoder": options.encoder}
-    rerankers = {"colbert": make_reranker("embedded")}
-    if options.reranker:
-        rerankers["hybrid"] = make_reranker(options.reranker)
+    rerankers = (
+        {"hybrid": make_reranker(options.reranker)} if options.reranker else {"colbert": make_reranker("embedded")}
+    )
     rows = []
     for data_name, pattern in FILES.items():
         if (file := real_file(options, pattern)) is None:
