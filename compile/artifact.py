@@ -150,7 +150,7 @@ def load(
             given[part] = load_trained(part, where)
     program = cls(as_retriever(retriever), **given)
     own = {name: predictor.lm for name, predictor in program.named_predictors()}
-    program.load_state(_known_state(program, _read_json(path / "program.json")))
+    program.load_state(_known_state(program, orjson.loads((path / "program.json").read_bytes())))
     for name, predictor in program.named_predictors():
         predictor.lm = own[name] or lm  # a trained model goes over the language model of the others
     _warn_of_differences(config, provenance_of(program, [], lm if lm is not None else dspy.settings.lm))
@@ -182,20 +182,12 @@ def artifact_class(folder: str | Path, expect: str | type[Program] | ModuleLike 
 def _read_config(folder: Path) -> dict[str, Any]:
     """The `config.json` of an artifact; raises `ArtifactError` if the folder is none."""
     file = folder / "config.json"
-    config = _read_json(file) if file.exists() else {}
+    config: Any = orjson.loads(file.read_bytes()) if file.exists() else {}
     if "program" not in config:
         within = folder / "artifact"
         hint = f"; {within} is one" if (within / file.name).is_file() else ""
         raise ArtifactError(f"{folder} is not an artifact: it has no config.json with a program{hint}")
     return config
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    """The content of a file of an artifact; raises `ArtifactError` if it is missing or damaged."""
-    try:
-        return dict(orjson.loads(file.read_bytes()))
-    except (OSError, TypeError, ValueError) as error:
-        raise ArtifactError(f"{file} is missing or damaged ({error}): copy or compile the artifact again") from error
 
 
 def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:

@@ -24,19 +24,14 @@ class Token(NamedTuple):
 
 
 def set_tokens_aside(prediction: dspy.Prediction) -> None:
-    """Move the tokens of a reply out of its fields, of which optimizers make demonstrations; see `tokens_of`."""
+    """Move the tokens of a reply out of its fields, of which optimizers make demonstrations; see `value_tokens`."""
     if "logprobs" in prediction:
         content = get_part(prediction["logprobs"], "content") or ()
         prediction._tokens = [Token(_spelling_of(token), float(get_part(token, "logprob"))) for token in content]
         del prediction["logprobs"]
 
 
-def tokens_of(output: dspy.Prediction | None, field: str, *, headed: bool = True) -> list[Token] | None:
-    """The tokens of an output field's value; None if they are unknown. See `value_tokens` for `headed`."""
-    return value_tokens(getattr(output, "_tokens", ()), field, text_of(output, field), headed=headed)
-
-
-def value_tokens(tokens: Sequence[Token], field: str, value: str, *, headed: bool = True) -> list[Token] | None:
+def value_tokens(output: dspy.Prediction | None, field: str, *, headed: bool = True) -> list[Token] | None:
     """Find the tokens of an output field's parsed value in the reply, without those of the format around it.
 
     All tokens together spell a reply in the chat format or in JSON. The value is searched for after the field's first
@@ -44,9 +39,11 @@ def value_tokens(tokens: Sequence[Token], field: str, value: str, *, headed: boo
     when they spell single tokens.
 
     Returns:
-        The tokens, or None if the reply does not have the value. A token that reaches over a border of the value
-        belongs to it, since its probability cannot be divided.
+        The tokens, or None if they are unknown or the reply does not have the value. A token that reaches over a border
+        of the value belongs to it, since its probability cannot be divided.
     """
+    tokens: Sequence[Token] = getattr(output, "_tokens", ())
+    value = text_of(output, field)
     solid = [token.spelling.translate(None, _SPACE) for token in tokens]
     reply = b"".join(solid)
     header = re.search(rb'\[\[##%b##\]\]|"%b":' % ((field.encode(),) * 2), reply) if headed else None

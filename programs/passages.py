@@ -95,8 +95,8 @@ def entailed_claims(entailment: EntailmentModel, claims: Claims, threshold: floa
 class LMEntailment(NeverCopied):
     """Asks the language model in DSPy's settings which of the premises state which of the hypotheses, in one call.
 
-    Within a question, the call counts in its costs; if `max_calls` leaves only the last call, the rule of `grounding`
-    judges.
+    It judges within a question, in whose costs the call counts; if `max_calls` leaves only the last call, the rule of
+    `grounding` judges.
     """
 
     name = "lm"
@@ -113,16 +113,15 @@ class LMEntailment(NeverCopied):
         Raises:
             LMError: the language model does not answer.
         """
-        premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
-        recorder = RECORDER.get(None)
-        if not pairs or (recorder is not None and recorder.calls_left <= 1):
+        recorder = RECORDER.get()
+        if not pairs or recorder.calls_left <= 1:
             return GroundingEntailment().entails(pairs)
+        premises, statements = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
         passages = [SourcePassage(id=n, title="", text=text) for n, text in enumerate(premises, start=1)]
         ask = functools.partial(ask_until_read, self._which, {"passages": passages, "statements": statements})
         with dspy.context(trace=None):  # no demonstration of a program
-            reply = ask() if recorder is None else recorder.request_once(object(), ask)
-        if recorder is not None:
-            recorder.count_calls(reply.usage, read=reply.prediction is not None)
+            reply = recorder.request_once(object(), ask)
+        recorder.count_calls(reply.usage, read=reply.prediction is not None)
         named = (reply.prediction.sources or []) if reply.prediction is not None else []
         stated = {s: {int(n) for n in re.findall(r"\d+", each)} for s, each in zip(statements, named, strict=False)}
         number = {premise: n for n, premise in enumerate(premises, start=1)}

@@ -14,7 +14,7 @@ import dspy
 from knowgap.lms.transcripts import TranscriptAdapter
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.logprobs import tokens_of
+from knowgap.programs.logprobs import value_tokens
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.text import text_of
 from knowgap.programs.trace.recorder import run_concurrently
@@ -173,7 +173,7 @@ class RQRAG(Program):
             form["adapter"] = TranscriptAdapter([*node.path.split("/")[: len(node.queries)], action], self.wording)
         with dspy.context(**form):
             output = self.ask(getattr(self, action), **inputs, config={"logprobs": True}, last=last)
-        text, tokens = text_of(output, field), tokens_of(output, field, headed=self.generator is None)
+        text, tokens = text_of(output, field), value_tokens(output, field, headed=self.generator is None)
         logprobs = None if tokens is None else tuple(token.logprob for token in tokens)
         if field == "query":
             known = None if node.query_logprobs is None or logprobs is None else node.query_logprobs + logprobs
@@ -197,8 +197,6 @@ class RQRAG(Program):
 
     def _best(self, level: list[Trajectory]) -> list[Trajectory]:
         """The `beam_width` best nodes of a level, in the order of their paths."""
-        if len(level) <= self.beam_width:
-            return level
         weights, _ = _weights(self.strategy, level)
         best = sorted(range(len(level)), key=lambda i: (-weights[i], i))[: self.beam_width]
         return [level[i] for i in sorted(best)]

@@ -3,7 +3,7 @@
 import dspy
 import pytest
 
-from knowgap.programs.logprobs import Token, set_tokens_aside, tokens_of, value_tokens
+from knowgap.programs.logprobs import Token, set_tokens_aside, value_tokens
 
 
 def tokens(*pieces):
@@ -28,7 +28,9 @@ def tokens(*pieces):
     ],
 )
 def test_the_tokens_of_a_value(pieces, field, value, expected):
-    found = value_tokens(tokens(*pieces), field, value)
+    prediction = dspy.Prediction(**{field: value})
+    prediction._tokens = tokens(*pieces)
+    found = value_tokens(prediction, field)
     assert (found and [token.logprob for token in found]) == expected
 
 
@@ -42,6 +44,6 @@ def test_tokens_are_taken_out_of_the_prediction_and_spelled_by_their_bytes():
     prediction = dspy.Prediction(answer="Malmö", logprobs={"content": content})
     set_tokens_aside(prediction)
     assert prediction.toDict() == {"answer": "Malmö"}
-    assert [token.logprob for token in tokens_of(prediction, "answer")] == [-1, -2, -3]
-    assert tokens_of(dspy.Prediction(answer="x"), "answer") is None
-    assert tokens_of(None, "answer") is None
+    assert [token.logprob for token in value_tokens(prediction, "answer")] == [-1, -2, -3]
+    assert value_tokens(dspy.Prediction(answer="x"), "answer") is None
+    assert value_tokens(None, "answer") is None
