@@ -68,12 +68,6 @@ def is_unanswerable(references: Sequence[str]) -> bool:
     return "unanswerable" in map(normalize_answer, references)
 
 
-def refuses(prediction: Any) -> bool:
-    """Whether a prediction says that its answer is not supported, or gives an answer that says it is not known."""
-    answer = predicted_answer(prediction)
-    return getattr(prediction, "supported", None) is False or (answer is not None and is_unknown(answer))
-
-
 def _best(example: Any, prediction: Any, score: Callable[[str, str], float]) -> float:
     """The best score of the answer, compared with each reference; 0 without an answer.
 
@@ -81,7 +75,7 @@ def _best(example: Any, prediction: Any, score: Callable[[str, str], float]) -> 
     """
     answer, references = predicted_answer(prediction), reference_answers(example)
     if is_unanswerable(references):
-        return float(refuses(prediction))
+        return float(getattr(prediction, "supported", None) is False or (answer is not None and is_unknown(answer)))
     return 0.0 if answer is None else max(score(answer, reference) for reference in references)
 
 
