@@ -89,10 +89,14 @@ class ModuleProgram(Program):
     def __init__(
         self, retriever: RetrieverLike | None = None, *, module: dspy.Module | None = None, **hyperparameters: Any
     ):
-        self.module = self._make(retriever) if module is None else module
-        kinds = {type(part) for _, part in self.module.named_sub_modules()}
-        takes = _retriever_of(self.source)
+        source: Any = self.source  # a class may take an index; an object has what it takes
+        takes = inspect.signature(source.__init__).parameters.get("retriever") if isinstance(source, type) else None
         needs = takes is not None and takes.default is takes.empty
+        if module is None and isinstance(source, type):
+            wanted = needs or (takes is not None and retriever is not None)
+            module = source(**({"retriever": ModuleRetriever(retriever)} if wanted else {}))
+        self.module: dspy.Module = source.deepcopy() if module is None else module
+        kinds = {type(part) for _, part in self.module.named_sub_modules()}
         self.needs_retriever = needs or dspy.Retrieve in kinds  # pyright: ignore
         self.may_search = bool(kinds - {dspy.Predict, dspy.ChainOfThought})
         self.question_input = _input_of(self.module)
@@ -102,14 +106,6 @@ class ModuleProgram(Program):
     def holder(self) -> dspy.Module:
         """The module."""
         return self.module
-
-    def _make(self, retriever: Any) -> dspy.Module:
-        if not isinstance(self.source, type):
-            return self.source.deepcopy()
-        takes = _retriever_of(self.source)
-        wanted = takes is not None and (retriever is not None or takes.default is takes.empty)
-        given = {"retriever": ModuleRetriever(retriever)} if wanted else {}
-        return cast("Any", self.source)(**given)
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """The module's predictors and hyperparameters, under its own names for them."""
@@ -197,11 +193,6 @@ def _text(output: Any) -> str:
     """The text of an output, or of all in a list."""
     parts = output if isinstance(output, (list, tuple)) else [output]
     return without_surrogates("; ".join(str(part) for part in parts if part is not None).strip())
-
-
-def _retriever_of(source: ModuleLike) -> inspect.Parameter | None:
-    """The argument of a class that takes an index; None if there is none, and for an object."""
-    return inspect.signature(source.__init__).parameters.get("retriever") if isinstance(source, type) else None
 
 
 def _input_of(module: dspy.Module) -> str:
