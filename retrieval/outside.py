@@ -20,7 +20,7 @@ from knowgap.errors import (
     shorten,
     without_credentials,
 )
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, encodable, rank_hits
+from knowgap.retrieval.passage import Hit, Passage, Searcher, encodable, rank_hits
 from knowgap.retrieval.passage_lines import Lines, only_file, passage_of
 
 Found = Sequence[tuple[Passage, float]]
@@ -51,8 +51,8 @@ def open_outside(name: str | Path) -> Any:
     return resolve_name(f"knowgap.retrieval.{folders[kind]}")(Path(place))
 
 
-class Adapter(NeverCopied):
-    """Searches an index of another tool, or on another machine, with batches of queries.
+class Adapter(Searcher):
+    """Searches an index of another tool, or on another machine, by the index's own scores.
 
     Attributes:
         name: the kind of index, and where it is.
@@ -60,23 +60,13 @@ class Adapter(NeverCopied):
 
     name: str
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` best passages for each query by the index's own scores; none for a blank one.
-
-        Raises:
-            ValueOutOfBounds: k < 1.
-            IndexMissing: no server answers.
-            IndexFolderError: a server refuses the search, or its answer does not hold passages.
-        """
-        check_k(k)
-        sent = encodable(queries)
-        asked = [query for query in dict.fromkeys(sent) if query.strip()]
+    def _find(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         try:
-            found = dict(zip(asked, self._ask(asked, k), strict=True)) if asked else {}
+            found = zip(queries, self._ask(encodable(queries), k), strict=True)
+            return [rank_hits(scored, k) for _, scored in found]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             problem = f"answered with something other than passages ({shorten(repr(error), 120)})"
             raise IndexFolderError(f"{self.name}: {problem}") from error
-        return [rank_hits(found.get(query, ()), k) for query in sent]
 
     @abstractmethod
     def _ask(self, queries: list[str], k: int) -> Iterable[Found]:

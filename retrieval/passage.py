@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,6 +129,33 @@ class NeverCopied:
         return self
 
 
+class Searcher(NeverCopied, ABC):
+    """A base class of retrievers, which search for each distinct query once."""
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` passages that match each query best.
+
+        Args:
+            queries: any strings; a blank one has no hits, and an encoder reads only the beginning of a long one.
+            k: at most this many hits, from 1.
+
+        Raises:
+            ValueOutOfBounds: k < 1.
+            CheckpointError: the encoder of the index is absent or was changed.
+            IndexMissing: the index is on a server, and none answers.
+            IndexFolderError: such a server refuses the search, or its answer does not hold passages.
+        """
+        if k < 1:
+            raise ValueOutOfBounds(f"k = {k!r}: the number of passages must be an integer from 1")
+        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
+        hits = dict(zip(distinct, self._find(distinct, k), strict=True)) if distinct else {}
+        return [list(hits.get(query, [])) for query in queries]
+
+    @abstractmethod
+    def _find(self, queries: Sequence[str], k: int) -> Iterable[list[Hit]]:
+        """The hits of each query; `queries` are distinct, and none is blank."""
+
+
 _RRF_CONSTANT = 60
 SCORE_DECIMALS = 4
 """The decimals of what an engine's model computes in single precision: cosines, sums of some dozen, logits.
@@ -140,12 +168,6 @@ compete for a rank, by some thousandths or more. Rounding keeps equal passages e
 def encodable(texts: Iterable[str]) -> list[str]:
     """Texts for a tokenizer or a server, with a question mark for half of an emoji, which UTF-8 cannot hold."""
     return [text.encode("utf-8", "replace").decode() for text in texts]
-
-
-def check_k(k: int) -> None:
-    """Raise `ValueOutOfBounds` unless `k` is at least 1."""
-    if k < 1:
-        raise ValueOutOfBounds(f"k = {k!r}: the number of passages must be an integer from 1")
 
 
 def rank_hits(scored: Iterable[tuple[Passage, float]], k: int) -> list[Hit]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,13 +18,13 @@ from knowgap.errors import CheckpointError, DataError, IndexFolderError, IndexFo
 from knowgap.retrieval.index.manifest import CHECKPOINT, FIRST_SEGMENT, MANIFEST, Manifest, Segment, building_folder
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.minilm import EMBEDDED, Window, embedded_window
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
+from knowgap.retrieval.passage import Passage, Searcher
 from knowgap.storage.files import acquire_lock, naming, replace_folder
 from knowgap.storage.manifest import seal
 from knowgap.storage.progress import Progress, no_progress
 
 
-class Index(NeverCopied, ABC):
+class Index(Searcher):
     """An index of passages in a folder. Made by `build` or `open`; usable from many threads.
 
     Attributes:
@@ -130,26 +130,6 @@ class Index(NeverCopied, ABC):
     @abstractmethod
     def _write(cls, build: Build) -> None:
         """Write what the engine needs beside the passages, or the rest of it; `Build.begin` comes before the first."""
-
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` passages that match each query best.
-
-        Args:
-            queries: any strings; a blank one has no hits, and an encoder reads only the beginning of a long one.
-            k: at most this many hits, from 1.
-
-        Raises:
-            ValueOutOfBounds: k < 1.
-            CheckpointError: the encoder of the index is absent or was changed.
-        """
-        check_k(k)
-        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
-        hits = dict(zip(distinct, self._find(distinct, k), strict=True)) if distinct else {}
-        return [list(hits.get(query, [])) for query in queries]
-
-    @abstractmethod
-    def _find(self, queries: Sequence[str], k: int) -> Iterable[list[Hit]]:
-        """The hits of each query; `queries` are distinct, and none is blank."""
 
     @property
     def digest(self) -> str | None:
