@@ -14,7 +14,7 @@ from dspy.utils.exceptions import ContextWindowExceededError
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.engines import InProcessEngine
 from knowgap.lms.transcripts import CHAT_TEMPLATE, END
-from knowgap.retrieval.hub import bfloat16_on, loading_model
+from knowgap.retrieval.hub import bfloat16_on, check_trained, loading_model
 from knowgap.retrieval.passage import NeverCopied
 
 
@@ -109,14 +109,10 @@ class LocalModel:
                 dtype = dtype or ("auto" if half or place.type != "cpu" else "float32")
                 self.tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
                 model, report = kind.from_pretrained(name, dtype=dtype, output_loading_info=True, **arguments)
+                check_trained(path_or_id, type(model), report)
                 self.model: Any = model.to(place).eval()
         except CheckpointError as error:
             raise LanguageModelError(f"the local model {error}") from error
-        if missing := sorted(report["missing_keys"]):
-            raise LanguageModelError(
-                f"the local model {path_or_id!r} cannot generate: its checkpoint lacks {len(missing)} of the weights "
-                f"of {type(model).__name__} ({missing[0]}, …); give a model that was trained to write"
-            )
         if not self.tokenizer.chat_template and END in self.tokenizer.get_vocab():  # as in RQ-RAG's release
             self.tokenizer.chat_template = CHAT_TEMPLATE
         stated = model.generation_config.eos_token_id

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from knowgap.errors import CheckpointError
 from knowgap.plugins import make
 from knowgap.retrieval.grounding import GroundingEntailment
-from knowgap.retrieval.hub import bfloat16_on, choose_device, loading_model
+from knowgap.retrieval.hub import bfloat16_on, check_trained, choose_device, loading_model
 from knowgap.retrieval.rerankers import reranker
 from knowgap.retrieval.rerankers.reranker import PairScorer
 
@@ -116,9 +116,10 @@ class T5TrueNLI(_Entailment):
 
             dtype = torch.bfloat16 if bfloat16_on(self._device) else torch.float32
             self._tokenizer: Any = AutoTokenizer.from_pretrained(source, **arguments)
-            self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(source, dtype=dtype, **arguments)
-            reranker.check_trained(model, type(self._model), source, arguments)
-        self._model.to(self._device).eval()
+            arguments |= {"dtype": dtype, "output_loading_info": True}
+            network, report = AutoModelForSeq2SeqLM.from_pretrained(source, **arguments)
+            check_trained(model, type(network), report)
+        self._model: Any = network.to(self._device).eval()
         self._answer_ids = [self._tokenizer(answer, add_special_tokens=False)["input_ids"][0] for answer in ("0", "1")]
 
     def _score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:

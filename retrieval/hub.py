@@ -113,6 +113,22 @@ def loading_model(model: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise CheckpointError(f"{model}: cannot be loaded ({shorten(error, 300)})") from error
 
 
+def check_trained(model: str | Path, network: type, report: dict[str, Any]) -> None:
+    """Refuse a model without some of the weights of its network, which Transformers fills at random.
+
+    The network is a class of Transformers, and the report what its `from_pretrained` says about loading.
+
+    Raises:
+        CheckpointError: weights are missing, or have another shape.
+    """
+    missing = sorted(map(str, (*report["missing_keys"], *report["mismatched_keys"])))
+    if missing:
+        raise CheckpointError(
+            f"{model}: its checkpoint lacks {len(missing)} of the weights of {network.__name__} ({missing[0]}, …), so "
+            "they would be random; give a model that was trained for this use"
+        )
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Multiply matrices of NumPy in one thread in the block; the last of blocks that overlap restores the setting.

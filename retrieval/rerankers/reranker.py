@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.plugins import make
-from knowgap.retrieval.hub import choose_device, half_precision, loading_model
+from knowgap.retrieval.hub import check_trained, choose_device, half_precision, loading_model
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import SCORE_DECIMALS, NeverCopied, encodable
 from knowgap.storage.files import file_digest, folder_digest
@@ -132,26 +132,11 @@ def load_cross_encoder(model: str | Path) -> Any:
         place = choose_device()
         encoder: Any = CrossEncoder(source, device=place, activation_fn=torch.nn.Identity(), **arguments)
         if not hasattr(encoder.transformers_model, "peft_config"):
-            check_trained(model, type(encoder.transformers_model), source, arguments)
+            # On the device `meta`, names and shapes are compared and no weights are read.
+            network = type(encoder.transformers_model)
+            _, report = network.from_pretrained(source, device_map="meta", output_loading_info=True, **arguments)
+            check_trained(model, network, report)
     return encoder
-
-
-def check_trained(model: str | Path, network: Any, source: str, arguments: dict[str, Any]) -> None:
-    """Refuse a model without some of the weights of its network, which Transformers would fill at random.
-
-    The network is a class of Transformers; its `from_pretrained` takes the source and the arguments.
-
-    Raises:
-        CheckpointError: weights are missing, or have another shape.
-    """
-    # On the device `meta`, names and shapes are compared and no weights are read.
-    _, report = network.from_pretrained(source, device_map="meta", output_loading_info=True, **arguments)
-    missing = sorted(map(str, (*report["missing_keys"], *report["mismatched_keys"])))
-    if missing:
-        raise CheckpointError(
-            f"{model}: not a model that scores pairs of texts: it lacks {len(missing)} of the weights of "
-            f"{network.__name__} ({missing[0]}, …), so its scores would be random"
-        )
 
 
 def predict_logits(encoder: Any, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
