@@ -95,11 +95,9 @@ def read_prompt(system: str, user: str) -> Prompt:
         SignatureNotServed: when the messages are not in a format that DSPy's adapters write.
     """
     fields = _HEADINGS.search(system)
-    if fields is None:
-        raise NotServed("the extractive reader reads prompts of DSPy's chat and JSON adapters: no field list was found")
-    types, wanted = (dict(_FIELD.findall(part)) for part in fields.groups())
+    types, wanted = (dict(_FIELD.findall(part)) for part in (fields.groups() if fields else ("", "")))
     if not wanted:
-        raise NotServed("the extractive reader found no output field in the prompt")
+        raise NotServed("the extractive reader reads prompts of DSPy's chat and JSON adapters: no output field found")
     values, _, form = user.rpartition("\n\nRespond with ")
     style = "json" if form.startswith("a JSON object") else "chat"
     inputs = _sections(values, list(types))

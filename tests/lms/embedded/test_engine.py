@@ -157,7 +157,7 @@ def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
 
 @pytest.mark.parametrize(
     ("system", "problem"),
-    [("You are helpful.", "no field list"), ("Your input fields are:\nYour output fields are:\n", "no output field")],
+    [("You are helpful.", "no output field"), ("Your input fields are:\nYour output fields are:\n", "no output field")],
 )
 def test_prompts_of_no_adapter_are_refused(system, problem):
     request = Request(model="knowgap/extractive-10", messages=(Message.user("Who?"),), system=system)
