@@ -93,15 +93,12 @@ class TokenEncoder:
         return cls(model_folder(name, named_by=named_by), name)
 
     @classmethod
-    def inside(cls, index: Path) -> Self:
-        """Load the embedded checkpoint that is inside an index."""
-        return cls((index / CHECKPOINT).absolute(), EMBEDDED)
-
-    @classmethod
-    def fitted(cls, folder: Path, passages: Sequence[Passage], corpus: str) -> Self:
-        """Fit the embedded checkpoint to passages, whose digest is `corpus`, in a folder, and load it."""
-        fit_checkpoint(passages, folder, dim=cls.width, corpus=corpus)
-        return cls(folder.absolute(), EMBEDDED)
+    def embedded(cls, index: Path, passages: Sequence[Passage] = (), corpus: str = "") -> Self:
+        """Load the embedded checkpoint inside an index, fitted to passages, if given, whose digest is `corpus`."""
+        folder = (index / CHECKPOINT).absolute()
+        if passages:
+            fit_checkpoint(passages, folder, dim=cls.width, corpus=corpus)
+        return cls(folder, EMBEDDED)
 
     def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """Encode passages, without their punctuation if the checkpoint says so.
@@ -170,7 +167,6 @@ class EmbeddedModel:
     Attributes:
         dim: width of a token vector.
         window: how much of a passage is encoded.
-        vocabulary: how many token ids there are.
 
     Raises:
         CheckpointError: the MiniLM encoder is absent or altered.
@@ -185,7 +181,6 @@ class EmbeddedModel:
         self._projection, self._weights, self._device = projection, token_weights, device
         self.dim, self._tokenizer = len(projection), tokenizer_of(minilm_folder())
         self.window = Window(self._tokenizer, _PASSAGE_TOKENS, 3)
-        self.vocabulary = self._tokenizer.get_vocab_size()
         marks = self._tokenizer.encode_batch([*string.punctuation], add_special_tokens=False)
         self._without = [*(mark.ids[0] for mark in marks), PAD]
 
@@ -251,7 +246,8 @@ def fit_checkpoint(
     vectors = model.passages([str(passage) for passage in _spread(passages, _PASSAGES_FOR_PROJECTION)])
     np.save(folder / PROJECTION, fit_projection(np.concatenate(vectors), dim))
     sample = _spread(passages, _PASSAGES_FOR_WEIGHTS)
-    weights = fit_token_weights((model.token_ids([str(passage)])[0] for passage in sample), model.vocabulary)
+    vocabulary = model.window.tokenizer.get_vocab_size()
+    weights = fit_token_weights((model.token_ids([str(passage)])[0] for passage in sample), vocabulary)
     weights[CLS] = 1.0  # it represents the whole query, and is in every passage
     np.save(folder / TOKEN_WEIGHTS, weights)
     write_json(done, settings)

@@ -23,7 +23,7 @@ from knowgap.retrieval.minilm import (
     tokenizer_of,
     unit,
 )
-from knowgap.retrieval.passage import Passage, encodable
+from knowgap.retrieval.passage import encodable
 
 Embed: TypeAlias = Callable[[list[str]], Any]
 """A function from texts to vectors [texts, dim], such as a `dspy.Embedder`."""
@@ -74,14 +74,9 @@ class DenseEncoder:
         return cls(str(encoder), model_digest(folder), encode, encode_query, _window(model))
 
     @classmethod
-    def inside(cls, index: Path | None = None) -> Self:
-        """The embedded MiniLM encoder, which is the same in every index."""
+    def embedded(cls, *index: Any) -> Self:
+        """The embedded MiniLM encoder, which is the same in every index and for all passages."""
         return cls(EMBEDDED, MINILM_DIGEST, sentence_vectors, sentence_vectors, embedded_window())
-
-    @classmethod
-    def fitted(cls, folder: Path, passages: Sequence[Passage], corpus: str) -> Self:
-        """The embedded MiniLM encoder, to which nothing is fitted."""
-        return cls.inside()
 
     @property
     def dim(self) -> int:

@@ -88,7 +88,7 @@ class FaissIndex(Adapter):
 
         index, self.name = only_file(folder, "*.faiss", "*.index"), f"faiss {folder.name}"
         own = folder / "encoder"
-        self._encoder = DenseEncoder.load(own) if own.is_dir() else DenseEncoder.inside()
+        self._encoder = DenseEncoder.load(own) if own.is_dir() else DenseEncoder.embedded()
         self._lines = Lines(folder)
         self._index: Any = faiss.read_index(str(index))
         shape, wanted = (self._index.ntotal, self._index.d), (len(self._lines), self._encoder.dim)

@@ -109,7 +109,7 @@ class Index(Searcher):
                 raise DataError("there are no passages to index")
             if cls.encoders:
                 kind = resolve_name(cls.encoders)
-                loaded = kind.load(encoder) if encoder else kind.fitted(folder / CHECKPOINT, store, corpus)
+                loaded = kind.load(encoder) if encoder else kind.embedded(folder, store, corpus)
                 settings["dim"] = loaded.dim
             segments = (Segment(FIRST_SEGMENT, len(store), corpus),)
             manifest = Manifest(cls.engine, segments, settings, {} if loaded is None else loaded.identity)
@@ -154,7 +154,7 @@ class Index(Searcher):
         if self._given is not None:
             encoder = kind.load(self._given)
         elif name == EMBEDDED:
-            encoder = kind.inside(self.path)
+            encoder = kind.embedded(self.path)
         elif recorded["digest"] == name:
             raise CheckpointError(f"{self.path}: encoded by the function {name}; open it with that as encoder=…")
         else:

@@ -71,12 +71,9 @@ class PassageStore(Sequence[Passage]):
         starts = self._offsets[3 * position : 3 * position + 4].tolist()
         return Passage(*(self._text(start, end) for start, end in pairwise(starts)))
 
-    def position(self, identifier: str) -> int | None:
-        """The position of the passage with this id, or None. The first call reads all ids."""
-        return self._positions.get(identifier)
-
     @cached_property
-    def _positions(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
+        """The positions of the passages by their ids, which are all read at the first call."""
         starts, ends = self._offsets[:-1:3].tolist(), self._offsets[1::3].tolist()
         return {self._text(start, end): n for n, (start, end) in enumerate(zip(starts, ends, strict=True))}
 

@@ -77,7 +77,7 @@ class Snapshot:
         found = [
             start + position
             for segment, start in zip(self.segments, self.starts.tolist(), strict=False)
-            for position in map(segment.store.position, ids)
+            for position in map(segment.store.positions.get, ids)
             if position is not None
         ]
         positions = np.unique(np.array(found, dtype=np.int64))
