@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from dspy.lm15 import Request, Response, response_to_events
@@ -18,7 +19,7 @@ class InProcessEngine:
         settings: the arguments of the engine, JSON-ready, from which DSPy makes it again.
     """
 
-    settings: dict[str, Any]
+    settings: Mapping[str, Any] = MappingProxyType({})
 
     def complete(self, request: Request) -> Response:
         """Reply to one request."""

@@ -34,9 +34,6 @@ class ExtractiveEngine(InProcessEngine):
     log-probabilities.
     """
 
-    def __init__(self) -> None:
-        self.settings = {}
-
     def complete(self, request: Request) -> Response:
         """Reply to one request; raises `SignatureNotServed` for an output field that the reader cannot fill."""
         system = str(request.system or "")
@@ -97,10 +94,6 @@ def _answer(prompt: Prompt) -> str:
 
 def _confidence(prompt: Prompt) -> float:
     return 0.0 if "missing" in prompt.outputs and not prompt.found.settled else round(prompt.found.confidence, 3)
-
-
-def _settled(prompt: Prompt) -> bool:
-    return prompt.found.settled
 
 
 def _missing(prompt: Prompt) -> str:
@@ -191,7 +184,7 @@ def _relevant_ids(prompt: Prompt) -> list[int]:
 _ASKED_BY = ("queries", "conversation")  # inputs that take the place of a question
 _FIELDS: dict[str, Callable[[Prompt], Any]] = {
     "answer": _answer,
-    "answerable": _settled,
+    "answerable": lambda prompt: prompt.found.settled,
     "better": lambda prompt: prompt.inputs.get("new_note") != prompt.inputs.get("best_note"),
     "complete_question": _complete_question,
     "confidence": _confidence,
@@ -217,7 +210,7 @@ _FIELDS: dict[str, Callable[[Prompt], Any]] = {
     "statements": _statements,
     "steps": _steps,
     "summary": lambda prompt: " ".join(_excerpts(prompt)[:3]),
-    "supported": _settled,
+    "supported": lambda prompt: prompt.found.settled,
     "topic": lambda prompt: ", ".join(names_in(prompt.question)),
 }
 """What fills each field."""
