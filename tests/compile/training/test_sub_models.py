@@ -36,7 +36,7 @@ PARTS = [
     LabelledExample(question=f"Is the {a} older than the {b}?", label=[f"How old is the {each}?" for each in (a, b)])
     for a, b in pairwise(WORDS)
 ]
-LEARN = LanguageModelConfig(epochs=60, learning_rate=1e-2, batch_size=8, max_length=512, warmup_ratio=0.0)
+LEARN = LanguageModelConfig(epochs=60, learning_rate=1e-2, batch_size=4, max_length=512, warmup_ratio=0.0)
 ONCE = LanguageModelConfig(epochs=1, learning_rate=5e-3, batch_size=8, max_length=512)
 
 
