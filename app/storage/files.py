@@ -32,7 +32,7 @@ def write_file(path: str | Path, content: str | bytes) -> Path:
         OSError: it cannot be written; the error names a file, and the target is as it was.
     """
     target = Path(path)
-    with _unfinished(target.absolute()) as beside:
+    with _unfinished(target) as beside:
         with beside.open("wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
@@ -50,7 +50,7 @@ def write_json(path: Path, value: Any) -> None:
 @contextmanager
 def write_folder(target: Path) -> Iterator[Path]:
     """Write a folder in one step: the block fills the folder that it gets, which then replaces the target."""
-    with _unfinished(target.absolute()) as beside:
+    with _unfinished(target) as beside:
         beside.mkdir()
         yield beside
         replace_folder(beside, target)
@@ -58,7 +58,8 @@ def write_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _unfinished(target: Path) -> Iterator[Path]:
-    """Hold the lock of an absolute path, and yield that at which it is prepared; what remains there is removed."""
+    """Hold the lock of a target, and yield the path at which it is prepared; what remains there is removed."""
+    target = target.absolute()  # the current folder, ".", has no name of its own
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}{UNFINISHED}")
     with acquire_lock(target), naming(target):
